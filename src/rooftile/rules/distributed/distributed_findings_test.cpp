@@ -44,6 +44,7 @@ kernel 7 10us 500us nvjet_tst_128x256_64x4_1x2_h_bz_coopA_NNT corr=1
 op main 30us 20us c10d::op id=2
 call main 35us 4us cudaLaunchKernel corr=2 id=2
 kernel 20 520us 400us {} corr=2
+call main 60us 862us cudaStreamSynchronize
 end
 )",
                      collective);

@@ -15,7 +15,8 @@ namespace distributed_exposed_communication_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-Collectives that run while nothing computes, when they take a visible share of the step.
+Collectives that run while nothing computes and hold computation up, for a visible share of the step:
+the next kernels were launched already, or the host waited for the GPU before it launched them.
 
 ## Why it costs time
 A collective beside computation is nearly free. Alone it adds to the step, and so does the waiting
@@ -33,13 +34,15 @@ experts or embedding tables: work on another batch meanwhile. Gradients that are
 buckets. The finding names the remedy for the kind of collective that is exposed longest.
 
 ## How the saving is estimated
-High: all exposed time, less what several traces show to be waiting for other ranks, which other
-rules tell of. The low end is 0: what can overlap depends on the program. Half is assumed likely, but of
-small messages that take long only what they would take over a slow link (1 GB/s).
+High: the exposed time in which computation waits, less what several traces show to be waiting for
+other ranks, which other rules report. The low end is 0: what can overlap depends on the program. Half is
+assumed likely, but of small messages that take long only what they would take over a slow link (1 GB/s),
+and no more than a replay of the recording saves without collectives.
 
 ## When not to
 - Some of it has no work to hide behind, such as the last bucket of the gradients.
 - A trace of a few steps may contain the first step, in which NCCL connects.
+- A collective that ends before the host has launched what follows costs nothing: not counted.
 
 ## Evidence
 - PyTorch Performance Tuning Guide, "Distributed optimizations".
@@ -71,13 +74,14 @@ std::vector<std::string> largest(const TraceSummary& trace) {
   std::vector<const CollectiveUse*> uses;
   for (const CollectiveUse& use : trace.collectives) uses.push_back(&use);
   std::sort(uses.begin(), uses.end(),
-            [](const CollectiveUse* a, const CollectiveUse* b) { return a->exposed > b->exposed; });
+            [](const CollectiveUse* a, const CollectiveUse* b) { return a->awaited > b->awaited; });
   std::vector<std::string> lines;
   for (const CollectiveUse* use : uses) {
-    if (lines.size() == kMostTold || use->exposed <= Seconds(0)) break;
-    lines.push_back(fmt::format("measured: {} {}: {} exposed of {}", name_of(*use),
+    if (lines.size() == kMostTold || use->awaited <= Seconds(0)) break;
+    lines.push_back(fmt::format("measured: {} {}: {} waited for, {} exposed of {}", name_of(*use),
                                 count_text(trace, window_count(trace, use->count), "run"),
-                                duration_text(use->exposed), duration_text(use->time)));
+                                duration_text(use->awaited), duration_text(use->exposed),
+                                duration_text(use->time)));
   }
   return lines;
 }
@@ -101,7 +105,7 @@ struct Traffic {
   std::optional<CollectiveKind> kind;
   Place place = Place::forward;
   std::int64_t count = 0;  // of the whole trace
-  Seconds exposed;
+  Seconds awaited;
   Bytes bytes;  // of those whose size is recorded
   std::int64_t sized = 0;
   bool is_named = true;    // by what asked for it; else the kernel's name is all there is
@@ -115,7 +119,7 @@ Place place_of(const CollectiveUse& use) {
   return use.in_backward >= use.after_backward ? Place::backward : Place::after_backward;
 }
 
-// Of all kinds the one that is exposed longest.
+// Of all kinds the one that computation waits longest for.
 Traffic main_traffic(const TraceSummary& trace) {
   std::map<std::pair<std::optional<CollectiveKind>, Place>, Traffic> all;
   for (const CollectiveUse& use : trace.collectives) {
@@ -123,7 +127,7 @@ Traffic main_traffic(const TraceSummary& trace) {
     traffic.kind = kind_of(use);
     traffic.place = place_of(use);
     traffic.count += use.count;
-    traffic.exposed += use.exposed;
+    traffic.awaited += use.awaited;
     traffic.is_named = traffic.is_named && is_named(use);
     traffic.is_oneshot = traffic.is_oneshot && is_oneshot(use);
     const std::optional<Bytes> bytes = message_bytes(use);
@@ -133,7 +137,7 @@ Traffic main_traffic(const TraceSummary& trace) {
   }
   Traffic main;
   for (const auto& [key, traffic] : all) {
-    if (traffic.exposed > main.exposed) main = traffic;
+    if (traffic.awaited > main.awaited) main = traffic;
   }
   return main;
 }
@@ -295,22 +299,33 @@ std::optional<Seconds> plausible_transfer(const TraceSummary& trace) {
   return time * window_part(trace);
 }
 
+// What a replay of the recording saves where collectives take no time. Where no wait of the host
+// was recorded, its time in them looks like work, and the replay tells nothing.
+std::optional<Seconds> saved_without(const TraceSummary& trace) {
+  if (trace.syncs.empty()) return std::nullopt;
+  for (const Prediction& prediction : trace.predictions) {
+    if (prediction.remedy == Remedy::hidden_communication) return prediction.saved.expected;
+  }
+  return std::nullopt;
+}
+
 std::vector<Finding> check(std::span<const TraceSummary> ranks) {
   return judge_ranks(ranks, [&](const TraceSummary& trace) -> std::vector<TraceCase> {
-    const Seconds exposed = trace.time.exposed_communication;
-    const Seconds waiting = std::min(exposed, mean_waiting(ranks, trace));
-    const Seconds transfer = exposed - waiting;
+    const Seconds awaited = trace.time.awaited_communication;
+    const Seconds waiting = std::min(awaited, mean_waiting(ranks, trace));
+    const Seconds transfer = awaited - waiting;
     const Seconds plausible = std::min(transfer, plausible_transfer(trace).value_or(transfer));
+    const Seconds likely = std::min(0.5 * plausible, saved_without(trace).value_or(transfer));
     const bool mostly_waits = plausible < 0.5 * transfer;
     if (transfer < kMinShare * trace.time.span) return {};
     Finding finding = about_trace(
         trace,
-        fmt::format("{} of communication is exposed ({:.0f} % of all communication){}",
-                    cost_text(trace, exposed), 100 * (exposed / trace.time.communication),
+        fmt::format("computation waits {} for communication ({:.0f} % of all communication){}",
+                    cost_text(trace, awaited), 100 * (awaited / trace.time.communication),
                     mostly_waits ? "; the messages are small, so most of it is waiting for ranks "
                                    "that come later"
                                  : ""),
-        propose(trace), Range<Seconds>{Seconds(0), 0.5 * plausible, transfer});
+        propose(trace), Range<Seconds>{Seconds(0), likely, transfer});
     finding.evidence = largest(trace);
     if (const double late = wait_for_first_bucket(trace.gradients); late > kLate) {
       const GradientReductions& gradients = trace.gradients;
@@ -318,6 +333,12 @@ std::vector<Finding> check(std::span<const TraceSummary> ranks) {
           "measured: the first of {} gradient reductions begins when {:.0f} % of the backward pass "
           "have gone by: the buckets are not in the order in which gradients come",
           gradients.reductions / gradients.passes, 100 * late));
+    }
+    if (const Seconds free = trace.time.exposed_communication - awaited; free > Seconds(0)) {
+      finding.evidence.push_back(
+          fmt::format("{} more of it is exposed, but the host had launched nothing that waited for "
+                      "it: not counted",
+                      duration_text(free)));
     }
     if (waiting > Seconds(0)) {
       finding.evidence.push_back(
@@ -333,7 +354,7 @@ extern const Rule distributed_exposed_communication{
     .id = "distributed/exposed-communication",
     .level = Level::warning,
     .cause = Cause::none,
-    .summary = "Communication is exposed: it runs while nothing computes",
+    .summary = "Communication is exposed: computation waits for it",
     .doc = distributed_exposed_communication_rule::kDoc,
     .in_any_trace = distributed_exposed_communication_rule::check};
 

@@ -44,9 +44,9 @@ constexpr double kTensorParallel = 0.25;  // of the runs, in the forward pass
 
 struct Smalls {
   std::int64_t count = 0;
-  Seconds time, exposed;
+  Seconds time, awaited;
   double bytes = 0;
-  Seconds in_layers;  // of `exposed`: all-reduces of tensor-parallel layers
+  Seconds in_layers;  // of `awaited`: all-reduces of tensor-parallel layers
 };
 
 Smalls small_ones(const TraceSummary& trace) {
@@ -59,12 +59,12 @@ Smalls small_ones(const TraceSummary& trace) {
     all.count += use.count;
     all.time += use.time;
     // What is longer is waiting for another rank.
-    const Seconds exposed =
-        std::min(use.exposed, kSlowest * static_cast<double>(use.count)) * window_part(trace);
-    all.exposed += exposed;
+    const Seconds awaited =
+        std::min(use.awaited, kSlowest * static_cast<double>(use.count)) * window_part(trace);
+    all.awaited += awaited;
     const bool is_in_layers =
         kind_of(use) == CollectiveKind::all_reduce && forward_share(use) > kTensorParallel;
-    if (is_in_layers) all.in_layers += exposed;
+    if (is_in_layers) all.in_layers += awaited;
     all.bytes += bytes * static_cast<double>(use.count);
   }
   return all;
@@ -72,7 +72,7 @@ Smalls small_ones(const TraceSummary& trace) {
 
 // A layer's all-reduce cannot wait for that of the next.
 Fix propose(const Smalls& smalls) {
-  if (2 * smalls.in_layers > smalls.exposed) {
+  if (2 * smalls.in_layers > smalls.awaited) {
     return {"Layers this small do not pay for tensor parallelism: fewer ranks, or a larger batch",
             Exactness::exact_arithmetic};
   }
@@ -81,30 +81,26 @@ Fix propose(const Smalls& smalls) {
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(
-      input.workload.traces, [&](const TraceSummary& trace) -> std::vector<TraceCase> {
-        const Smalls smalls = small_ones(trace);
-        const double each = static_cast<double>(smalls.count) / recorded_steps(trace);
-        if (each < static_cast<double>(kManyPerStep) || !is_visible(trace, smalls.exposed))
-          return {};
-        const auto& link = input.device().nvlink_bandwidth;
-        const Seconds transfer =
-            link ? Bytes(smalls.bytes * window_part(trace)) / *link : Seconds(0);
-        const Seconds most = std::max(Seconds(0), smalls.exposed - transfer);
-        Finding finding = about_trace(
-            trace,
-            fmt::format("{} of {:.0f} KiB on average run alone for {}",
-                        count_text(trace, window_count(trace, smalls.count), "small collective"),
-                        smalls.bytes / static_cast<double>(smalls.count) / 1024,
-                        cost_text(trace, smalls.exposed)),
-            propose(smalls), Range<Seconds>{Seconds(0), 0.5 * most, most});
-        finding.count = smalls.count;
-        finding.evidence = {
-            fmt::format("measured: {} each on average, {} in all",
-                        duration_text(smalls.time / static_cast<double>(smalls.count)),
-                        duration_text(smalls.time))};
-        return {{"", std::move(finding)}};
-      });
+  return judge_ranks(input.workload.traces, [&](const TraceSummary& trace) -> std::vector<TraceCase> {
+    const Smalls smalls = small_ones(trace);
+    const double each = static_cast<double>(smalls.count) / recorded_steps(trace);
+    if (each < static_cast<double>(kManyPerStep) || !is_visible(trace, smalls.awaited)) return {};
+    const auto& link = input.device().nvlink_bandwidth;
+    const Seconds transfer = link ? Bytes(smalls.bytes * window_part(trace)) / *link : Seconds(0);
+    const Seconds most = std::max(Seconds(0), smalls.awaited - transfer);
+    Finding finding = about_trace(
+        trace,
+        fmt::format("{} of {:.0f} KiB on average run alone, and computation waits {} for them",
+                    count_text(trace, window_count(trace, smalls.count), "small collective"),
+                    smalls.bytes / static_cast<double>(smalls.count) / 1024,
+                    cost_text(trace, smalls.awaited)),
+        propose(smalls), Range<Seconds>{Seconds(0), 0.5 * most, most});
+    finding.count = smalls.count;
+    finding.evidence = {fmt::format("measured: {} each on average, {} in all",
+                                    duration_text(smalls.time / static_cast<double>(smalls.count)),
+                                    duration_text(smalls.time))};
+    return {{"", std::move(finding)}};
+  });
 }
 
 }  // namespace distributed_small_collectives_rule

@@ -42,7 +42,7 @@ bool has_parts(const CollectiveUse& use) {
 
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   std::int64_t count = 0, all = 0;
-  Seconds exposed;
+  Seconds awaited;
   for (const CollectiveUse& use : trace.collectives) {
     if (!has_parts(use)) continue;
     if (static_cast<double>(use.misaligned) < kMostlyMisaligned * static_cast<double>(use.count)) {
@@ -50,17 +50,17 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
     }
     count += use.misaligned;
     all += use.count;
-    exposed += use.exposed * window_part(trace);
+    awaited += use.awaited * window_part(trace);
   }
-  if (count == 0 || !is_visible(trace, exposed)) return {};
+  if (count == 0 || !is_visible(trace, awaited)) return {};
   Finding finding = about_trace(
       trace,
-      fmt::format("the messages of {} are not a multiple of 16 bytes; those run alone "
-                  "for {}",
+      fmt::format("the messages of {} are not a multiple of 16 bytes; computation waits {} for "
+                  "those",
                   count_text(trace, window_count(trace, count), "collective"),
-                  cost_text(trace, exposed)),
+                  cost_text(trace, awaited)),
       {"Pad the flat buffers to a multiple of 16 bytes per rank", Exactness::exact_arithmetic},
-      Range<Seconds>{Seconds(0), 0.5 * kMostSaved * exposed, kMostSaved * exposed});
+      Range<Seconds>{Seconds(0), 0.5 * kMostSaved * awaited, kMostSaved * awaited});
   finding.count = count;
   finding.evidence = {fmt::format("measured: {} of {} such collectives", count, all),
                       "2 ms aligned, 7 ms misaligned for 6.29 MB: Horovod pull request 3727"};

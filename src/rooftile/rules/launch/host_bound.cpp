@@ -26,8 +26,8 @@ engine its own option for CUDA graphs. Where the
 kernels are long, something else keeps the host busy between launches: profile the Python code.
 
 ## How the saving is estimated
-By a replay of the recording in which operators cost the host nothing. Where the replay does not fit,
-high: the idle time that launching causes, less half a microsecond for each kernel, which remains
+By a replay of the recording in which operators cost the host nothing, held to the measured idle time:
+likely is at most what launching causes, high at most all of it. Where the replay does not fit, high: the idle time that launching causes, less half a microsecond for each kernel, which remains
 between the kernels of a CUDA graph; low: half of that. With Python stacks recorded the low end is 0, because recording them slows the host itself.
 
 ## When not to
@@ -77,6 +77,9 @@ Range<Seconds> saving_of(const TraceSummary& trace) {
   for (const Prediction& prediction : trace.predictions) {
     if (prediction.remedy != Remedy::batched_launches) continue;
     Range<Seconds> saved = prediction.saved;
+    saved.high = std::min(saved.high, trace.time.idle);
+    saved.expected = std::min(saved.expected, idle_of(trace, IdleCause::launch));
+    saved.low = std::min(saved.low, saved.expected);
     if (trace.has_stacks) saved.low = std::min(saved.low, Seconds(0));
     return saved;
   }

@@ -11,7 +11,8 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 A function, range or operator of the program that keeps the host from launching for a millisecond or
 more, in each step, while the GPU idles: preprocessing, scheduling, tokenizing, saving. Where the
-program marks a single step, once in that step is enough.
+program marks a single step, once in that step is enough; where it marks none, a function or range that
+takes a tenth of the recording, after the first launch.
 
 ## Why it costs time
 The GPU runs what the host launched before and then has nothing to do. Work of the host costs nothing as
@@ -28,7 +29,7 @@ host up may take over; 0 where one step was recorded.
 
 ## When not to
 - At the start of a program or the end of an epoch: only what comes back in the steps is reported,
-  or is inside the only one that was marked. Whether it comes back there, the reader knows.
+  or is inside the only one that was marked, or long in a recording without steps. Whether it comes back there, the reader knows.
 - In the first call of an operator, which sets up libraries and loads kernels: record after a warm-up.
   Operators of a single step are not reported for that reason.
 - With Python stacks recorded the host is slower than usual.
@@ -42,6 +43,7 @@ host up may take over; 0 where one step was recorded.
 
 constexpr std::int64_t kFewest = 3;       // times: fewer are no habit of the program
 constexpr double kLeastIdleShare = 0.05;  // of the window; assumed worth a change of the program
+constexpr double kLongShare = 0.1;        // of a recording without steps
 
 bool is_operator(const HostWorkUse& work) { return work.name.find("::") != std::string::npos; }
 
@@ -81,6 +83,12 @@ std::int64_t fewest(const TraceSummary& trace) {
   return marks_steps(trace) ? std::min(kFewest, std::ssize(trace.steps.durations)) : kFewest;
 }
 
+// Without steps a recording is one run; what comes before its first launch may be its start.
+bool is_long_in_one_run(const TraceSummary& trace, const HostWorkUse& work) {
+  return trace.steps.durations.empty() && !work.is_first && !is_operator(work) &&
+         work.exposed >= kLongShare * trace.time.span;
+}
+
 Finding describe(const TraceSummary& trace, const HostWorkUse& work) {
   TraceSite site;
   site.op = work.name;
@@ -93,6 +101,9 @@ Finding describe(const TraceSummary& trace, const HostWorkUse& work) {
       propose(work), gain_of_idle_time(work.exposed));
   if (is_one_marked_step(trace)) {
     finding.message += "; one step was recorded: this counts where each step does it";
+    finding.saving->low = Seconds();
+  } else if (work.count < fewest(trace)) {
+    finding.message += "; one run was recorded: this counts where each run does it";
     finding.saving->low = Seconds();
   }
   finding.count = work.count;
@@ -112,7 +123,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   std::vector<TraceCase> cases;
   for (const HostWorkUse& work : trace.host_work) {
     if (work.cause != IdleCause::host_work || work.name.empty()) continue;
-    if (work.count < fewest(trace)) continue;
+    if (work.count < fewest(trace) && !is_long_in_one_run(trace, work)) continue;
     // What an operator does once may be its set-up.
     if (is_operator(work) && is_one_marked_step(trace)) continue;
     if (work.exposed < kLeastIdleShare * trace.time.span) continue;

@@ -18,7 +18,9 @@ Tensor Cores multiply 16-bit operands four to sixteen times as fast as CUDA core
 
 ## How to fix
 Mostly a shape or layout keeps the library from the Tensor Core kernels: pad row lengths and channels
-to multiples of 8, avoid sliced or transposed operands of odd width, use a current cuBLAS and cuDNN.
+to multiples of 8, avoid sliced or transposed operands of odd width, use a current cuBLAS and cuDNN. For
+batched products with a side shorter than 16 the library has kernels on CUDA cores: pad that side to 8 or
+16, or multiply the transposes.
 
 ## How the saving is estimated
 Where the operator's shape is recorded: the measured time less what the time model predicts on Tensor
@@ -26,7 +28,8 @@ Cores. Else from 0 to what the ratio of the two peaks leaves, half of it likely.
 the host hide is taken off.
 
 ## When not to
-- Matrix-vector products and other memory-bound shapes are not reported: they gain nothing.
+- Matrix-vector products and other memory-bound shapes are not reported: they gain nothing, unless
+  a batched product with a short side takes three times as long as its operands.
 - Depthwise convolutions have no GEMM to speed up.
 
 ## Evidence
@@ -40,6 +43,25 @@ bool is_memory_bound(const RuleInput& input, const Op& op) {
                       [&](const MatrixProduct& product) { return is_math_bound(input, product); });
 }
 
+constexpr std::int64_t kShortSide = 16;
+constexpr double kFarSlower = 3;  // times the model's high end
+
+// The side of a batched product for which the library takes a kernel for thin matrices; 0 = none.
+std::int64_t short_side(const OpUse* use) {
+  const auto* gemm = use != nullptr && use->op ? std::get_if<Gemm>(&use->op->body) : nullptr;
+  if (gemm == nullptr || gemm->batch < 2) return 0;
+  const std::int64_t side = std::min(gemm->m, gemm->n);
+  return side > 1 && side < kShortSide ? side : 0;
+}
+
+// Far slower than its operands come from memory.
+bool is_thin_and_slow(const RuleInput& input, const OpUse* use) {
+  if (short_side(use) == 0) return false;
+  const std::optional<TimeEstimate> estimate = input.model.estimate(*use->op);
+  return estimate &&
+         use->kernel_time > kFarSlower * static_cast<double>(use->count) * estimate->time.high;
+}
+
 bool is_depthwise(const OpUse* use, const KernelUse& kernel) {
   if (kernel.name.find("depthwise") != std::string::npos) return true;
   const auto* conv = use != nullptr && use->op ? std::get_if<Convolution>(&use->op->body) : nullptr;
@@ -48,10 +70,25 @@ bool is_depthwise(const OpUse* use, const KernelUse& kernel) {
 
 bool is_off(const RuleInput& input, const OpUse* use, const KernelUse& kernel) {
   if (!is_matrix_kernel(kernel) || kernel.facts.tensor_core.value_or(true)) return false;
-  if (is_vector_kernel(kernel) || is_depthwise(use, kernel)) return false;
+  if (is_depthwise(use, kernel)) return false;
   const std::optional<Dtype> dtype = operand_dtype(use, kernel);
   if (!dtype || !is_16_bit_float(*dtype) || !input.device().has_tensor_cores(*dtype)) return false;
+  if (is_thin_and_slow(input, use)) return true;
+  if (is_vector_kernel(kernel)) return false;
   return use == nullptr || !use->op || !is_memory_bound(input, *use->op);
+}
+
+Fix propose(std::int64_t side) {
+  if (side == 0) {
+    return {
+        "Find what keeps it off: row lengths or channels that are not multiples of 8, sliced "
+        "operands, an old library",
+        Exactness::exact_arithmetic};
+  }
+  return {fmt::format("Pad the side of {} to {}, or multiply the transposes: for shorter sides the "
+                      "library has kernels on CUDA cores",
+                      side, side <= 8 ? 8 : kShortSide),
+          Exactness::exact_arithmetic};
 }
 
 Range<Seconds> saving_of(const RuleInput& input, const UseGroup& group, Dtype dtype) {
@@ -72,10 +109,7 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGro
       trace, group,
       fmt::format("{}: a {} GEMM on CUDA cores takes {}; the Tensor Cores of this GPU stay idle",
                   group_text(group), to_string(dtype), cost_text(trace, group.time)),
-      {"Find what keeps it off: row lengths or channels that are not multiples of 8, sliced "
-       "operands, an old library",
-       Exactness::exact_arithmetic},
-      gain_of_kernel_time(trace, saving_of(input, group, dtype)));
+      propose(short_side(use)), gain_of_kernel_time(trace, saving_of(input, group, dtype)));
   finding.count = group.kernels;
   finding.ops = workload_ops_of(input, group);
   finding.evidence = {fmt::format("measured: {} runs of kernel {}", group.kernels,
