@@ -56,10 +56,13 @@ std::string too_little_seen(const TraceSummary& trace) {
     return fmt::format("for {} of the time the trace does not show why the GPU is idle",
                        percent(unexplained / span));
   }
-  if (idle_of(trace, IdleCause::module_loading) > kMostStartUp * span) {
+  const Seconds start = idle_of(trace, IdleCause::start_up);
+  const Seconds set_up = start + idle_of(trace, IdleCause::module_loading);
+  if (set_up > kMostStartUp * span) {
     return fmt::format(
-        "{} of the time goes to first calls, loading or compiling kernels: record after a warm-up",
-        percent(idle_of(trace, IdleCause::module_loading) / span));
+        "{} of the time goes to {}first calls, loading or compiling kernels: record after a "
+        "warm-up",
+        percent(set_up / span), start > Seconds() ? "start-up, " : "");
   }
   if (trace.time.idle > kMostIdle * span) {
     return fmt::format("the GPU is idle for {} of the time, and no rule knows why",

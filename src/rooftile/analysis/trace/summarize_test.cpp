@@ -351,10 +351,10 @@ call main 20.25ms 5us cudaLaunchKernel corr=9 id=9
 kernel 7 20.26ms 10us a corr=9
 )";
   const TraceSummary first = summary_of(R"(
-op main 0us 6ms aten::mm id=1
-call main 1ms 3ms cudaMalloc
-call main 5ms 5us cudaLaunchKernel corr=1 id=1
-kernel 7 5.01ms 10us a corr=1
+op main 0us 4ms aten::mm id=1
+call main 100us 3ms cudaMalloc
+call main 3150us 5us cudaLaunchKernel corr=1 id=1
+kernel 7 3160us 10us a corr=1
 )");
   EXPECT_EQ(first.allocator.mallocs, 0);
   EXPECT_NEAR(us(first.time.idle_by_cause.at(IdleCause::module_loading)), 3000, 1e-3);

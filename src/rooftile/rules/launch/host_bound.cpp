@@ -27,8 +27,10 @@ kernels are long, something else keeps the host busy between launches: profile t
 
 ## How the saving is estimated
 By a replay of the recording in which operators cost the host nothing, held to the measured idle time:
-likely is at most what launching causes, high at most all of it. Where the replay does not fit, high: the idle time that launching causes, less half a microsecond for each kernel, which remains
-between the kernels of a CUDA graph; low: half of that. With Python stacks recorded the low end is 0, because recording them slows the host itself.
+likely is at most what launching causes, high at most all of it. Where the replay does not fit, high: the
+idle time that launching causes, less half a microsecond for each kernel, which remains between the
+kernels of a CUDA graph; low: half of that. With Python stacks recorded the low end is 0, because
+recording them slows the host itself.
 
 ## When not to
 - Profiling slows the host. Record again without stacks and shapes before a large change.
@@ -147,7 +149,9 @@ std::vector<std::string> slow_operators(const TraceSummary& trace) {
 
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   const Seconds idle = idle_of(trace, IdleCause::launch);
-  if (idle_of(trace, IdleCause::module_loading) > kMostStartUp * trace.time.span) return {};
+  const Seconds set_up =
+      idle_of(trace, IdleCause::module_loading) + idle_of(trace, IdleCause::start_up);
+  if (set_up > kMostStartUp * trace.time.span) return {};
   const double kernels = static_cast<double>(kernels_of(trace));
   if (trace.launches + trace.graph_launches <= 0 || kernels < kFewKernels) return {};
   if (idle < kMinIdleShare * trace.time.span || idle > kLongestLaunch * kernels) return {};

@@ -29,7 +29,8 @@ host up may take over; 0 where one step was recorded.
 
 ## When not to
 - At the start of a program or the end of an epoch: only what comes back in the steps is reported,
-  or is inside the only one that was marked, or long in a recording without steps. Whether it comes back there, the reader knows.
+  or is inside the only one that was marked, or long in a recording without steps. Whether it comes
+  back there, the reader knows.
 - In the first call of an operator, which sets up libraries and loads kernels: record after a warm-up.
   Operators of a single step are not reported for that reason.
 - With Python stacks recorded the host is slower than usual.

@@ -54,6 +54,11 @@ std::int64_t short_side(const OpUse* use) {
   return side > 1 && side < kShortSide ? side : 0;
 }
 
+// Kernels for thin matrices name the type in which they add up.
+std::optional<Dtype> multiplied_dtype(const OpUse* use, const KernelUse& kernel) {
+  return short_side(use) > 0 ? use->op->dtypes.input : operand_dtype(use, kernel);
+}
+
 // Far slower than its operands come from memory.
 bool is_thin_and_slow(const RuleInput& input, const OpUse* use) {
   if (short_side(use) == 0) return false;
@@ -71,7 +76,7 @@ bool is_depthwise(const OpUse* use, const KernelUse& kernel) {
 bool is_off(const RuleInput& input, const OpUse* use, const KernelUse& kernel) {
   if (!is_matrix_kernel(kernel) || kernel.facts.tensor_core.value_or(true)) return false;
   if (is_depthwise(use, kernel)) return false;
-  const std::optional<Dtype> dtype = operand_dtype(use, kernel);
+  const std::optional<Dtype> dtype = multiplied_dtype(use, kernel);
   if (!dtype || !is_16_bit_float(*dtype) || !input.device().has_tensor_cores(*dtype)) return false;
   if (is_thin_and_slow(input, use)) return true;
   if (is_vector_kernel(kernel)) return false;
@@ -104,7 +109,7 @@ Range<Seconds> saving_of(const RuleInput& input, const UseGroup& group, Dtype dt
 
 Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGroup& group) {
   const OpUse* use = group.uses.empty() ? nullptr : group.uses.front();
-  const Dtype dtype = *operand_dtype(use, *group.kernel);
+  const Dtype dtype = *multiplied_dtype(use, *group.kernel);
   Finding finding = about_group(
       trace, group,
       fmt::format("{}: a {} GEMM on CUDA cores takes {}; the Tensor Cores of this GPU stay idle",
