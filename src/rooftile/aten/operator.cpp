@@ -47,6 +47,20 @@ bool transposes_first(const Gemm& product) {
   return product.layout == GemmLayout::tn || product.layout == GemmLayout::tt;
 }
 
+// dx = dout·w of a layer that has the sizes of the product.
+Op as_dgrad(Op product) {
+  auto& gemm = std::get<Gemm>(product.body);
+  std::swap(gemm.n, gemm.k);
+  const bool x = transposes_first(gemm);
+  const bool w = gemm.layout == GemmLayout::nt || gemm.layout == GemmLayout::tt;
+  // dout·w reads w as it is stored for the forward pass, that is transposed.
+  gemm.layout = x ? (w ? GemmLayout::tn : GemmLayout::tt) : (w ? GemmLayout::nn : GemmLayout::nt);
+  gemm.w_stride = 0;
+  gemm.out_stride = 0;
+  product.phase = Phase::dgrad;
+  return product;
+}
+
 }  // namespace
 
 std::vector<Op> aten_ops(std::string_view name, const OpArguments& arguments) {
@@ -74,6 +88,13 @@ std::optional<Op> as_backward_of(const Op& forward, const Op& product, bool has_
   op.body = *layer;
   op.phase = dgrad ? Phase::dgrad : Phase::wgrad;
   return op;
+}
+
+Op as_gradient(Op product, const Op* forward, bool has_strides) {
+  auto layer = forward ? as_backward_of(*forward, product, has_strides) : std::nullopt;
+  Op gradient = layer ? *std::move(layer) : as_dgrad(std::move(product));
+  std::get<Gemm>(gradient.body).weight_is_parameter = true;
+  return gradient;
 }
 
 bool is_matrix_operator(std::string_view name) {

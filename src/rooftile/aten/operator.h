@@ -28,6 +28,11 @@ std::optional<Op> aten_op(std::string_view name, const OpArguments& arguments);
 // operand.
 std::optional<Op> as_backward_of(const Op& forward, const Op& product, bool has_strides);
 
+// A matrix product that ran in a backward pass as the one gradient that it computes: of the layer
+// `forward` where that is known and the sizes tell (as_backward_of), else of a layer that has its
+// sizes. The other gradient of a product of two activations is an operator of its own.
+Op as_gradient(Op product, const Op* forward, bool has_strides);
+
 // Dtype of the first argument that is a tensor of a known type; empty where none is.
 std::optional<Dtype> dtype_of_arguments(const OpArguments& arguments);
 

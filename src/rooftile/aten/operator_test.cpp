@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <random>
+#include <tuple>
 
 #include "rooftile/aten/operator_cases.h"
 
@@ -185,6 +186,22 @@ TEST(AtenOp, EqualSizesAreToldApartByStridesOnly) {
   EXPECT_EQ(as_backward_of(layer, plain, true)->phase, Phase::dgrad);
   EXPECT_EQ(as_backward_of(layer, transposed, true)->phase, Phase::wgrad);
   EXPECT_FALSE(as_backward_of(layer, plain, false));
+}
+
+// Both gradients of a product of two activations are operators of their own, of which each is one
+// product; of an unknown layer it is dx = dout·w with the sizes that ran.
+TEST(AtenOp, AProductOfTheBackwardPassIsOneGradient) {
+  const Op scores = product("gemm fp32 m=160 n=606 k=20 batch=8 layout=nn weight=activation");
+  const Op ran = product("gemm fp32 m=160 n=20 k=606 batch=8 layout=nt weight=activation");
+  const Op known = as_gradient(ran, &scores, true);
+  EXPECT_EQ(known.phase, Phase::dgrad);
+  EXPECT_EQ(std::get<Gemm>(known.body).n, 606);
+  EXPECT_TRUE(std::get<Gemm>(known.body).weight_is_parameter);
+  const Op unknown = as_gradient(ran, nullptr, true);
+  EXPECT_EQ(unknown.phase, Phase::dgrad);
+  const Gemm& gemm = std::get<Gemm>(unknown.body);
+  EXPECT_EQ(std::tuple(gemm.m, gemm.n, gemm.k), std::tuple(160, 606, 20));
+  EXPECT_TRUE(gemm.weight_is_parameter);
 }
 
 TEST(AtenOp, MatrixOperatorsAreKnownByName) {

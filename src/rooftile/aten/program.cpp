@@ -51,22 +51,6 @@ std::int64_t bytes_in_forward(const Op& op) {
   return std::llround(std::min(bytes, to_double(kMaxSize)));
 }
 
-// The gradient that a product computes whose layer is not known: dx = dout·w of a layer that has
-// its sizes.
-Op as_gradient(Op product) {
-  auto& gemm = std::get<Gemm>(product.body);
-  std::swap(gemm.n, gemm.k);
-  std::swap(gemm.w_stride, gemm.out_stride);
-  const bool x = gemm.layout == GemmLayout::tn || gemm.layout == GemmLayout::tt;
-  const bool w = gemm.layout == GemmLayout::nt || gemm.layout == GemmLayout::tt;
-  // dout·w reads w as it is stored for the forward pass, that is transposed.
-  gemm.layout = x ? (w ? GemmLayout::tn : GemmLayout::tt) : (w ? GemmLayout::nn : GemmLayout::nt);
-  gemm.w_stride = 0;
-  gemm.out_stride = 0;
-  product.phase = Phase::dgrad;
-  return product;
-}
-
 bool reads_weight(const AtenCall& call) {
   return std::ranges::any_of(call.arguments, [](const AtenValue& value) {
     return value.is_weight && value.dims.size() > 1;
@@ -141,12 +125,8 @@ std::vector<Op> AtenProgram::backward_ops(const AtenCall& call, std::vector<Op> 
   const auto forward = forward_products_.find(call.sequence);
   for (Op& op : ops) {
     if (std::holds_alternative<Gemm>(op.body)) {
-      auto layer = forward == forward_products_.end()
-                       ? std::nullopt
-                       : as_backward_of(forward->second, op, has_strides(call));
-      op = layer ? *std::move(layer) : as_gradient(std::move(op));
-      // Of a product of two activations both gradients run as operators of their own.
-      std::get<Gemm>(op.body).weight_is_parameter = true;
+      const Op* layer = forward == forward_products_.end() ? nullptr : &forward->second;
+      op = as_gradient(std::move(op), layer, has_strides(call));
       continue;
     }
     if (op.phase != Phase::forward) continue;

@@ -322,8 +322,7 @@ std::vector<KernelUse> OpTabulator::uses_of(const std::vector<KernelSum>& sums,
   return uses;
 }
 
-// Of a product in the backward pass the layer it belongs to, where that can be told; else the
-// product as it ran.
+// A product in the backward pass is a gradient: of the layer it belongs to where that can be told.
 std::optional<Op> OpTabulator::neutral_of(const OpSum& sum) {
   const std::vector<Op>& ops = owners_.neutral(sum.owner.op);
   if (sum.owner.is_several) {
@@ -334,13 +333,13 @@ std::optional<Op> OpTabulator::neutral_of(const OpSum& sum) {
     return *found;
   }
   if (ops.empty()) return std::nullopt;
-  if (sum.owner.forward == kNone) return ops.front();
-  const std::vector<Op>& forward = owners_.neutral(sum.owner.forward);
-  if (forward.size() != 1) return ops.front();
+  if (!sum.owner.backward || !std::holds_alternative<Gemm>(ops.front().body)) return ops.front();
+  const std::vector<Op> none;
+  const std::vector<Op>& forward =
+      sum.owner.forward == kNone ? none : owners_.neutral(sum.owner.forward);
   const bool has_strides =
       !timeline_.arguments[timeline_.ops.arguments[sum.owner.op]].strides.empty();
-  auto layer = as_backward_of(forward.front(), ops.front(), has_strides);
-  return layer ? layer : ops.front();
+  return as_gradient(ops.front(), forward.size() == 1 ? forward.data() : nullptr, has_strides);
 }
 
 OpUse OpTabulator::use_of(const OpSum& sum) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "rooftile/analysis/cost.h"
 #include "rooftile/analysis/trace/measured_workload.h"
 #include "rooftile/analysis/trace/stages.h"
 #include "rooftile/analysis/trace/summarize.h"
@@ -136,6 +137,20 @@ op main 200us 200us aten::_flash_attention_forward dims=[[2,64,4,32]] types=[c10
 )" + kernel(1, 50, 5) + kernel(2, 260, 100));
   EXPECT_EQ(rows_of(summary),
             (Rows{{"aten::sum*", 5}, {"aten::_scaled_dot_product_flash_attention*", 100}}));
+}
+
+// One kernel, one product: 2 · 8 · 160 · 606 · 20 flop, whatever the layer.
+TEST(OpTable, AProductOfTheBackwardPassIsOneGradient) {
+  const TraceSummary summary = table_of(R"(
+op autograd 1ms 300us autograd::engine::evaluate_function: BmmBackward0 id=3
+op autograd 1.05ms 100us aten::bmm dims=[[8,160,20],[8,20,606]] types=[float,float]
+call autograd 1.06ms 10us cudaLaunchKernel corr=1
+kernel 7 1.1ms 1ms ampere_sgemm_128x128_tn corr=1
+)");
+  const Workload workload = measured_workload({summary});
+  ASSERT_EQ(workload.ops.size(), 1U);
+  EXPECT_EQ(workload.ops[0].phase, Phase::dgrad);
+  EXPECT_EQ(count_cost(workload.ops[0]).flop.value(), 2.0 * 8 * 160 * 606 * 20);
 }
 
 TEST(OpTable, ServingStepsAreListedApart) {
