@@ -15,6 +15,14 @@ struct Tile {
   bool operator==(const Tile&) const = default;
 };
 
+// Of a FlashAttention-2 kernel, as its name states it: the head size that it was compiled for,
+// query rows of a block, keys of a step.
+struct AttentionTile {
+  int head_dim = 0, rows = 0, keys = 0;
+
+  bool operator==(const AttentionTile&) const = default;
+};
+
 // How `tiles` blocks of one tile fill the GPU, one block per SM at a time.
 struct TileGrid {
   Tile tile;

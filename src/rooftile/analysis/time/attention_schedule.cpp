@@ -140,9 +140,15 @@ double choose_splits(double units, double slots, double blocks, bool skip_equal_
 }
 
 AttentionSchedule schedule_attention(const AttentionConstants& constants,
-                                     const AttentionShape& shape, double sms) {
+                                     const AttentionShape& shape, double sms,
+                                     const std::optional<AttentionTile>& tile) {
   AttentionSchedule s;
   s.kernel = pick_kernel(constants, shape);
+  if (tile && !is_flash_3(constants)) {
+    s.kernel.head_dim = tile->head_dim;
+    s.kernel.rows = tile->rows;
+    s.kernel.keys = s.kernel.local_keys = tile->keys;
+  }
   s.local = hides_keys(shape);
   if (is_flash_3(constants)) {
     schedule_flash_3(shape, sms, s);

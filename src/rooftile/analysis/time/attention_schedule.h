@@ -5,6 +5,9 @@
 // 2023; Shah et al., "FlashAttention-3", 2024; their split heuristics; vLLM's cache layout.
 #pragma once
 
+#include <optional>
+
+#include "rooftile/analysis/tiles.h"
 #include "rooftile/analysis/time/calibration.h"
 #include "rooftile/workload/op.h"
 
@@ -39,8 +42,10 @@ struct AttentionSchedule {
   double units() const { return groups * tiles * splits; }
 };
 
+// `tile`: of the kernel that ran; FlashAttention-3 ignores it.
 AttentionSchedule schedule_attention(const AttentionConstants& constants,
-                                     const AttentionShape& shape, double sms);
+                                     const AttentionShape& shape, double sms,
+                                     const std::optional<AttentionTile>& tile = {});
 
 // The fewest shares of `blocks` key blocks with which `units` work units fill `slots` to 85 % of
 // what the best number of shares does; 1 where the units nearly fill the slots by themselves.

@@ -34,7 +34,6 @@ void visit_sections(Calibration& calibration, const Visit& visit) {
   visit("tensor_gemm", calibration.tensor_gemm);
   visit("fp8_gemm", calibration.fp8_gemm);
   visit("cuda_gemm", calibration.cuda_gemm);
-  visit("known_tile", calibration.known_tile);
   visit("alignment", calibration.alignment);
   visit("stream", calibration.stream);
   visit("convolution", calibration.convolution);

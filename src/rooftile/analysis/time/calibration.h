@@ -90,14 +90,6 @@ struct CudaCoreConstants {
   Intervals intervals, batched_intervals;
 };
 
-// A kernel whose tile is forced or read off a trace.
-struct KnownTileConstants {
-  double efficiency = 1;  // of the SM's peak in a 256x128 tile
-  double creep = 0;       // slowdown of a wave when it is full
-  double creep_exponent = 1;
-  Interval interval;
-};
-
 // Throughput left when operands meet at least these alignments; the first row that holds counts.
 struct AlignmentRow {
   double operand_bytes = 0, out_bytes = 0;
@@ -287,7 +279,6 @@ struct Calibration {
   double sm_clock = 1, memory_clock = 1;
   Section<GemmConstants> tensor_gemm, fp8_gemm;
   Section<CudaCoreConstants> cuda_gemm;
-  Section<KnownTileConstants> known_tile;
   Section<AlignmentConstants> alignment;
   Section<StreamConstants> stream;
   Section<ConvolutionConstants> convolution;

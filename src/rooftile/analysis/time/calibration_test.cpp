@@ -71,7 +71,7 @@ TEST(Calibration, BorrowedSectionsAreWiderAndSaySo) {
 std::string error_of(const char* text) {
   const nlohmann::json json = nlohmann::json::parse(text);
   SectionReader reader(json, "test");
-  KnownTileConstants constants;
+  RecurrentConstants constants;
   read_constants(reader, constants);
   const auto error = reader.finish();
   return error ? error->message : "";
@@ -79,18 +79,25 @@ std::string error_of(const char* text) {
 
 TEST(Calibration, ReadingIsStrict) {
   constexpr const char* kGood =
-      R"({"efficiency": 0.9, "creep": 0.04, "creep_exponent": 8, "measured_over_predicted": [0.9, 1.1]})";
+      R"({"step_s": 1e-6, "persistent_step_s": 2e-6, "persistent_math_efficiency": 0.5,
+          "step_measured_over_predicted": [0.5, 2], "measured_over_predicted": [0.9, 1.1]})";
   EXPECT_EQ(error_of(kGood), "");
   EXPECT_EQ(error_of("[]"), "found no object, expected one");
-  EXPECT_EQ(error_of("{}"), "found no \"efficiency\", expected it");
-  EXPECT_EQ(error_of(R"({"efficiency": "x"})"), "\"efficiency\": expected a number");
-  EXPECT_EQ(error_of(R"({"efficiency": 7})"), "\"efficiency\": found 7, expected 0.01 to 1");
-  EXPECT_EQ(error_of(R"({"efficiency": 0.9, "creep": 0.04, "creep_exponent": 8,
+  EXPECT_EQ(error_of("{}"), "found no \"step_s\", expected it");
+  EXPECT_EQ(error_of(R"({"step_s": "x"})"), "\"step_s\": expected a number");
+  EXPECT_EQ(error_of(R"({"step_s": 1e-6, "persistent_step_s": 2e-6,
+                         "persistent_math_efficiency": 7})"),
+            "\"persistent_math_efficiency\": found 7, expected 0.01 to 1");
+  EXPECT_EQ(error_of(R"({"step_s": 1e-6, "persistent_step_s": 2e-6,
+                         "persistent_math_efficiency": 0.5,
+                         "step_measured_over_predicted": [0.5, 2],
                          "measured_over_predicted": [1.1, 0.9]})"),
             "\"measured_over_predicted\": expected 0 < low <= 1 <= high");
-  EXPECT_EQ(error_of(R"({"efficiency": 0.9, "creep": 0.04, "creep_exponent": 8,
-                         "measured_over_predicted": [0.9, 1.1], "creeep": 1})"),
-            "found unknown key \"creeep\"");
+  EXPECT_EQ(error_of(R"({"step_s": 1e-6, "persistent_step_s": 2e-6,
+                         "persistent_math_efficiency": 0.5,
+                         "step_measured_over_predicted": [0.5, 2],
+                         "measured_over_predicted": [0.9, 1.1], "steep_s": 1})"),
+            "found unknown key \"steep_s\"");
 }
 
 // `key` and `value` say the kernels of the section.

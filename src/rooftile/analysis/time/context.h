@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "rooftile/analysis/tiles.h"
 #include "rooftile/analysis/time/calibration.h"
 #include "rooftile/analysis/time/gemm_residual.h"
 #include "rooftile/analysis/time/step_state.h"
@@ -47,7 +48,8 @@ struct TimeContext {
   const CudaCoreConstants& cuda_gemm;
   const ProductResiduals& residuals;
   StepState step;
-  bool takes_winograd = true;  // libraries may, for convolutions on CUDA cores
+  bool takes_winograd = true;                     // libraries may, for convolutions on CUDA cores
+  std::optional<AttentionTile> attention_tile{};  // of the kernel that ran
 };
 
 // Whether the section was fitted on this very GPU.

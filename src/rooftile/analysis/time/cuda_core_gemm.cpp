@@ -144,18 +144,23 @@ ComputeTerms compute_terms(const CudaCoreTileTerms& terms, const GemmWork& work,
 class Search {
  public:
   Search(const GemmWork& work, bool nt, bool use_reluctance, const CudaCoreConstants& constants,
-         const Device& device)
+         const Device& device, const std::optional<Tile>& tile)
       : work_(work),
         c_(constants),
         device_(device),
         sms_(std::max(device.sms, 1)),
         use_reluctance_(use_reluctance),
+        tile_(tile),
         nt_(nt && work.batch <= 1),
         slowdown_(nt_ ? long_row_slowdown(work, constants) : 1) {}
 
   void consider(const std::vector<CudaCoreTile>& tiles) {
-    for (const CudaCoreTile& tile : tiles) consider(tile);
+    for (const CudaCoreTile& tile : tiles) {
+      if (!tile_ || tile.tile == *tile_) consider(tile);
+    }
   }
+
+  bool found() const { return best_terms_.tile != nullptr; }
 
   GemmParts best() const {
     GemmParts parts;
@@ -206,7 +211,7 @@ class Search {
   }
 
   bool may_split(const CudaCoreTileTerms& terms, int split) const {
-    return work_.batch <= 1 && work_.k / split >= kCudaCoreMinPartOfK &&
+    return !tile_ && work_.batch <= 1 && work_.k / split >= kCudaCoreMinPartOfK &&
            terms.blocks * split <= kMostBlocksOfSplit * sms_;
   }
 
@@ -238,7 +243,9 @@ class Search {
   const CudaCoreConstants& c_;
   const Device& device_;
   double sms_;
-  bool use_reluctance_, nt_;
+  bool use_reluctance_;
+  std::optional<Tile> tile_;
+  bool nt_;
   double slowdown_;
   double best_score_ = std::numeric_limits<double>::infinity();
   CudaCoreTileTerms best_terms_;
@@ -323,15 +330,15 @@ CudaCoreConstants scale_constants(CudaCoreConstants constants, const Device& dev
 }
 
 GemmParts cuda_core_parts(const GemmWork& work, bool nt, const CudaCoreConstants& constants,
-                          const Device& device) {
+                          const Device& device, const std::optional<Tile>& tile) {
   if (work.m <= 1 || work.n <= 1) return vector_parts(work, constants, device);
   // The kernels measured on batches read rows along n; a single product of that layout may take
   // any, and what the library prefers among all of them is not known.
   const bool one_list = work.batch > 1 || nt;
-  Search search(work, nt, one_list, constants, device);
+  Search search(work, nt, one_list, constants, device, tile);
   if (work.batch <= 1) search.consider(constants.tiles);
   if (work.batch > 1 || !nt) search.consider(constants.batched_tiles);
-  return search.best();
+  return search.found() ? search.best() : cuda_core_parts(work, nt, constants, device);
 }
 
 TimeEstimate estimate_cuda_core_product(const TimeContext& context, const MatrixProduct& product,
@@ -343,9 +350,14 @@ TimeEstimate estimate_cuda_core_product(const TimeContext& context, const Matrix
   work.out_bytes = traits.out_bytes.value_or(work.out_bytes);
   const bool nt = is_nt(product);
   GemmParts parts = cuda_core_parts(work, nt, constants, context.device);
+  const bool is_other_kernel =
+      traits.tile && (parts.tile.tile != *traits.tile || parts.split_k > 1);
+  if (is_other_kernel) parts = cuda_core_parts(work, nt, constants, context.device, traits.tile);
   const Bound bound = bound_of(parts);
   const double modelled = parts.total;
-  const CudaCoreResidual* residual = cuda_core_residual_of(context, product, traits);
+  // The library's choice is the larger part of what the correction knows.
+  const CudaCoreResidual* residual =
+      is_other_kernel ? nullptr : cuda_core_residual_of(context, product, traits);
   const double learned = residual ? learned_cuda_core_factor(*residual, work, nt, parts) : 1;
   scale_parts(parts, learned);
 

@@ -81,7 +81,7 @@ class FusedAttention {
         op_(op),
         shape_(attention_shape(op, attention)),
         sms_(std::max(context.device.sms, 1)),
-        schedule_(schedule_attention(c_, shape_, sms_)),
+        schedule_(schedule_attention(c_, shape_, sms_, context.attention_tile)),
         traffic_(traffic_of(op, shape_, schedule_)),
         warm_(warm_share(rival_bytes(attention, context.step), c_.decode_l2_share, device_, 8)) {}
 

@@ -58,7 +58,7 @@ bool is_sixteen_bit_linear(const MatrixProduct& product, const ProductTraits& tr
 
 const GemmResidual* residual_of(const TimeContext& context, const MatrixProduct& product,
                                 const MathUnit& unit, const ProductTraits& traits) {
-  if (!is_sixteen_bit_linear(product, traits)) return nullptr;
+  if (traits.tile || !is_sixteen_bit_linear(product, traits)) return nullptr;
   if (unit.dtype == Dtype::fp8) {
     return traits.quantized_from_bytes ? context.residuals.fp8_quantized.get() : nullptr;
   }
@@ -78,7 +78,7 @@ void add_quantization(const QuantizeParts& before, GemmParts& parts) {
 
 bool is_plain(const MatrixProduct& product, const ProductTraits& traits) {
   return !product.implicit && product.density >= 1 && product.part.empty() &&
-         traits.math_efficiency == 1 && !traits.operand_bytes && !traits.tile;
+         traits.math_efficiency == 1 && !traits.operand_bytes;
 }
 
 Seconds floor_of(const GemmWork& work, FlopPerSecond rate, const Device& device) {
@@ -223,39 +223,6 @@ TimeEstimate estimate_product(const TimeContext& context, const MatrixProduct& p
                               const ProductTraits& traits) {
   if (must_pad_fp8(product)) return estimate_unpadded(context, padded(product), traits);
   return estimate_unpadded(context, product, traits);
-}
-
-TimeEstimate estimate_known_tile(const TimeContext& context, const MatrixProduct& product,
-                                 Tile tile) {
-  const MathUnit unit = math_unit(context.device, product.math);
-  const Calibration& calibration = context.calibration;
-  const GemmConstants& gemm = context.tensor_gemm.constants;
-  const KnownTileConstants& known = calibration.known_tile.constants;
-  const double factor = alignment_factor(calibration.alignment.constants, product, unit).expected;
-  const TileGrid grid = grid_of(product, tile, context.device);
-
-  const double sm_peak = unit.peak.value() / std::max(context.device.sms, 1);
-  const double edge = unit.tensor_cores ? gemm.tile_edge_elements : 0;
-  const double small_tile =
-      (1 + edge / tile.rows) * (1 + edge / tile.cols) / ((1 + edge / 256) * (1 + edge / 128));
-  const double wave = 2.0 * tile.rows * tile.cols * to_double(product.k) /
-                      (known.efficiency * factor * sm_peak) * std::max(1.0, small_tile);
-  const double fill = grid.tiles / (grid.waves * std::max(context.device.sms, 1));
-  const double compute =
-      grid.waves * wave * (1 + known.creep * std::pow(fill, known.creep_exponent));
-  const GemmWork work = gemm_work(product, unit, gemm);
-  const double memory = (work.operand_bytes + work.out_bytes) /
-                        (gemm.dram_efficiency * context.device.dram_bandwidth.value());
-
-  const double total = gemm.launch.value() + std::max(compute, memory);
-  TimeEstimate estimate;
-  estimate.bound = memory > compute ? Bound::memory : Bound::math;
-  set_time(estimate, Seconds(total), known.interval, widening(context, calibration.known_tile));
-  estimate.launch = gemm.launch;
-  estimate.compute = Seconds(compute);
-  estimate.memory = Seconds(memory);
-  estimate.grid = grid;
-  return estimate * to_double(product.repeats);
 }
 
 }  // namespace rooftile

@@ -36,8 +36,4 @@ GemmParts product_parts(const GemmWork& work, const ProductTraits& traits,
 TimeEstimate estimate_product(const TimeContext& context, const MatrixProduct& product,
                               const ProductTraits& traits = {});
 
-// All repeats, with the tile given: waves of equal blocks.
-TimeEstimate estimate_known_tile(const TimeContext& context, const MatrixProduct& product,
-                                 Tile tile);
-
 }  // namespace rooftile

@@ -293,13 +293,6 @@ void read_constants(SectionReader& reader, CudaCoreConstants& constants) {
   read_cuda_core_tiles(reader, "batched_tiles", constants.batched_tiles);
 }
 
-void read_constants(SectionReader& reader, KnownTileConstants& constants) {
-  reader.number("efficiency", constants.efficiency, 0.01, 1);
-  reader.number("creep", constants.creep, 0, 1);
-  reader.number("creep_exponent", constants.creep_exponent, 1, 20);
-  reader.interval("measured_over_predicted", constants.interval);
-}
-
 void read_constants(SectionReader& reader, AlignmentConstants& constants) {
   read_alignment_rows(reader, "sixteen_bit", constants.sixteen_bit);
   read_alignment_rows(reader, "tf32", constants.tf32);

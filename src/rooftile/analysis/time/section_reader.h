@@ -56,7 +56,6 @@ class SectionReader {
 
 void read_constants(SectionReader& reader, GemmConstants& constants);
 void read_constants(SectionReader& reader, CudaCoreConstants& constants);
-void read_constants(SectionReader& reader, KnownTileConstants& constants);
 void read_constants(SectionReader& reader, AlignmentConstants& constants);
 void read_constants(SectionReader& reader, StreamConstants& constants);
 void read_constants(SectionReader& reader, ConvolutionConstants& constants);

@@ -80,9 +80,8 @@ struct TimeModel::State {
             lazy(calibration->cuda_gemm, "fp32_linear"), lazy(calibration->cuda_gemm, "fp32_bmm")} {
   }
 
-  TimeContext context(const StepState& step = {}, bool takes_winograd = true) const {
-    return {device,    running,   *calibration, tensor_gemm,   fp8_gemm,
-            cuda_gemm, residuals, step,         takes_winograd};
+  TimeContext context(const StepState& step = {}) const {
+    return {device, running, *calibration, tensor_gemm, fp8_gemm, cuda_gemm, residuals, step};
   }
 
  private:
@@ -153,8 +152,16 @@ TimeModel TimeModel::without_winograd() const {
   return model;
 }
 
+TimeModel TimeModel::with_attention_tile(const AttentionTile& tile) const {
+  TimeModel model = *this;
+  model.attention_tile_ = tile;
+  return model;
+}
+
 std::optional<TimeEstimate> TimeModel::estimate(const Op& op) const {
-  const TimeContext context = state_->context(step_, takes_winograd_);
+  TimeContext context = state_->context(step_);
+  context.takes_winograd = takes_winograd_;
+  context.attention_tile = attention_tile_;
   std::optional<TimeEstimate> estimate = std::visit(EstimateOp{context, op}, op.body);
   if (!estimate) return estimate;
   const Bytes from_dram = count_state(op) * step_.from_dram;
@@ -174,10 +181,6 @@ TimeEstimate TimeModel::estimate(const MatrixProduct& product, Tile tile) const 
   ProductTraits traits;
   traits.tile = tile;
   return estimate_product(state_->context(), product, traits);
-}
-
-TimeEstimate TimeModel::estimate_with_tile(const MatrixProduct& product, Tile tile) const {
-  return estimate_known_tile(state_->context(), product, tile);
 }
 
 const Device& TimeModel::device() const { return state_->device; }

@@ -29,14 +29,16 @@ class TimeModel {
   // The same where the library did not take Winograd's algorithm for convolutions.
   TimeModel without_winograd() const;
 
+  // The same where this kernel of FlashAttention-2 ran.
+  TimeModel with_attention_tile(const AttentionTile& tile) const;
+
   // One run of the operation; empty when nothing is known of it ("other" without bytes).
   std::optional<TimeEstimate> estimate(const Op& op) const;
   // One matrix product, all its repeats.
   TimeEstimate estimate(const MatrixProduct& product) const;
-  // The same by a kernel with this tile that does not split k.
+  // The same by a kernel with this tile that does not split k; on CUDA cores a tile that no kernel
+  // of cuBLAS has is ignored.
   TimeEstimate estimate(const MatrixProduct& product, Tile tile) const;
-  // The same when the kernel's tile is known (read off a trace, or forced).
-  TimeEstimate estimate_with_tile(const MatrixProduct& product, Tile tile) const;
 
   const Device& device() const;
   // False when the constants of its matrix products come from another GPU generation: ranges are
@@ -51,6 +53,7 @@ class TimeModel {
   std::shared_ptr<const State> state_;
   StepState step_;
   bool takes_winograd_ = true;
+  std::optional<AttentionTile> attention_tile_;
 };
 
 // Time saved when `before` is replaced by `after`: the errors of two estimates of one model are

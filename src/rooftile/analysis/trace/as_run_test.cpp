@@ -204,6 +204,47 @@ TEST(AsRun, Flash2KeepsItsRateOnHopper) {
   EXPECT_NEAR(modelled_ms(use, "h100"), 0.58, 0.02);
 }
 
+// Sixteen elements a head: compiled for 32, blocks of 128 queries and steps of 128 keys, of which 7
+// hold something.
+TEST(AsRun, FlashAttentionTakesTheTileOfItsName) {
+  const std::string kernel =
+      "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits"
+      "<32, 128, 128, 4, false, false>>(pytorch_flash::Flash_fwd_params)";
+  Attention few_keys = attention(8, 4096, 16);
+  few_keys.batch = 1024;
+  few_keys.kv_len = 7;
+  Attention few_queries = attention(8, 4096, 16);
+  few_queries.batch = 1024;
+  few_queries.query_len = 7;
+  EXPECT_EQ(call_kernels(ran(few_keys, Dtype::bf16, kernel)).attention_tile,
+            (AttentionTile{32, 128, 128}));
+  // Recorded on an A100: 7.0 and 4.5 ms.
+  EXPECT_NEAR(modelled_ms(ran(few_keys, Dtype::bf16, kernel), "a100_sxm_40gb"), 7.0, 0.5);
+  EXPECT_NEAR(modelled_ms(ran(few_queries, Dtype::bf16, kernel), "a100_sxm_40gb"), 4.5, 0.5);
+  for (const char* broken :
+       {"Flash_fwd_kernel_traits<", "Flash_fwd_kernel_traits<32, 128",
+        "Flash_fwd_kernel_traits<0, 128, 128", "Flash_fwd_kernel_traits<32, -1, 128",
+        "Flash_fwd_kernel_traits<32, 99999999999, 128"}) {
+    const std::string name = std::string("void flash_fwd_kernel<") + broken;
+    EXPECT_FALSE(call_kernels(ran(few_keys, Dtype::bf16, name)).attention_tile) << broken;
+  }
+}
+
+// The model would split k here; the kernel's name says that it did not.
+TEST(AsRun, SgemmTakesTheTileOfItsName) {
+  const Gemm narrow = product(2048, 38377, 32);
+  const double as_named = modelled_ms(ran(narrow, Dtype::fp32, "ampere_sgemm_128x64_nn"), "a100");
+  const TimeModel model(*find_device("a100"));
+  Op op;
+  op.body = narrow;
+  op.dtypes = Dtypes(Dtype::fp32);
+  const MatrixProduct one = matrix_products(op).front();
+  EXPECT_NEAR(as_named, model.estimate(one, Tile{64, 128}).time.expected.value() * 1e3, 1e-9);
+  EXPECT_EQ(model.estimate(one, Tile{64, 128}).split_k, 1);
+  // No kernel of cuBLAS has it: the free choice.
+  EXPECT_EQ(model.estimate(one, Tile{7, 9}).time.expected, model.estimate(one).time.expected);
+}
+
 TEST(AsRun, MemoryEfficientAttentionInFp32RunsNearTheCudaCoresPeak) {
   const OpUse use = ran(attention(16, 4096, 80), Dtype::fp32,
                         "fmha_cutlassF_f32_aligned_64x128_rf_sm80(PyTorchMemEffAttention)");
@@ -234,6 +275,21 @@ TEST(AsRun, ProductsThatAllTakeLongerShowTheClock) {
   EXPECT_EQ(times_as_run(recorded(uses, usual * 1.2), model).clock, 1);
   uses.pop_back();
   EXPECT_EQ(times_as_run(recorded(uses, usual * 2), model).clock, 1);
+}
+
+// An optimizer's kernels over lists of tensors wait for DRAM at any clock of the SMs.
+TEST(AsRun, KernelsOverListsOfTensorsDoNotHideTheClock) {
+  std::vector<OpUse> uses(8, ran(product(4096, 4096, 4096), Dtype::bf16, kTiledKernel));
+  const OpUse list = ran(Elementwise{"_foreach_add", 1 << 26, 1}, Dtype::fp32,
+                         "void at::native::multi_tensor_apply_kernel<TensorListMetadata<1>>()");
+  EXPECT_EQ(call_kernels(list).family, "elementwise/multi_tensor");
+  const TimeModel model(*find_device("a100"));
+  const Seconds usual = times_as_run(recorded(uses), model).ops.at(0).time->time.expected;
+  uses.insert(uses.end(), 20, list);
+  Workload slow = recorded(uses, usual * 2);
+  const Seconds at_rest = times_as_run(recorded({list}), model).ops.at(0).time->time.expected;
+  for (std::size_t i = 8; i < slow.ops.size(); ++i) slow.ops[i].measured = at_rest;
+  EXPECT_NEAR(times_as_run(slow, model).clock, 0.5, 1e-9);
 }
 
 TEST(AsRun, ShortestKernelsShowWhatALaunchTakes) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace rooftile {
@@ -74,7 +76,25 @@ void read_product(const OpUse& use, CallKernels& call) {
   }
   if (in == Dtype::fp32 && facts.tensor_core == true) call.math = Dtype::tf32;
   if (is_16_bit_float(in) && facts.tensor_core == false) call.math = Dtype::fp32;
+  call.is_on_cuda_cores = facts.tensor_core == false;
   call.family = product_family(use, main, call);
+}
+
+// "…Flash_fwd_kernel_traits<32, 128, 128, 4, …": head size, query rows, keys, warps.
+std::optional<AttentionTile> attention_tile(std::string_view name) {
+  constexpr std::string_view kTraits = "Flash_fwd_kernel_traits<";
+  constexpr int kLargest = 1024;
+  const std::size_t found = name.find(kTraits);
+  if (found == std::string_view::npos) return std::nullopt;
+  name.remove_prefix(found + kTraits.size());
+  std::array<int, 3> sizes{};
+  for (int& size : sizes) {
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), size);
+    if (error != std::errc() || size < 1 || size > kLargest) return std::nullopt;
+    name.remove_prefix(static_cast<std::size_t>(end - name.data()));
+    name.remove_prefix(std::min(name.find_first_not_of(", "), name.size()));
+  }
+  return AttentionTile{sizes[0], sizes[1], sizes[2]};
 }
 
 void read_attention(const OpUse& use, const Attention& attention, CallKernels& call) {
@@ -82,6 +102,7 @@ void read_attention(const OpUse& use, const Attention& attention, CallKernels& c
   constexpr std::int64_t kFew = 64;  // less than the smallest tile
   call.is_memory_efficient = has_part(main.name, "fmha_cutlass");
   call.is_flash_2 = has_part(main.name, "flash_fwd") || has_part(main.name, "flash_bwd");
+  call.attention_tile = attention_tile(main.name);
   call.family = call.is_memory_efficient ? "attention/efficient"
                 : call.is_flash_2        ? "attention/flash_2"
                                          : "attention/other";
@@ -123,7 +144,9 @@ void read_convolution(const OpUse& use, const Convolution& conv, CallKernels& ca
 
 // PyTorch's templates of kernels that go over tensors element by element, and cuDNN's.
 std::string_view template_of(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kTemplates{{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kTemplates{{
+      {"multi_tensor_apply", "multi_tensor"},
+      {"CatArrayBatchedCopy", "cat"},
       {"vectorized_elementwise_kernel", "vectorized"},
       {"unrolled_elementwise_kernel", "unrolled"},
       {"elementwise_kernel", "strided"},
@@ -156,6 +179,9 @@ CallKernels call_kernels(const OpUse& use) {
     call.family = kind_name(body);
     call.family += '/';
     call.family += template_of(use.kernels.front().name);
+    if (const auto* other = std::get_if<Other>(&body); other && !other->fn.empty()) {
+      call.family += '/' + other->fn;
+    }
   }
   return call;
 }

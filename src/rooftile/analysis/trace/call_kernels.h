@@ -17,11 +17,13 @@ struct CallKernels {
   bool loads_elements = false;       // … and it is loaded element by element
   bool fills_output = false;         // a kernel before the product writes the bias to its output
   bool built_before_hopper = false;  // a product's kernel, by its name
+  bool is_on_cuda_cores = false;     // likewise
   std::optional<Tile> tile;          // … of one that is not split, as its name states it
   int channel_step = 0;              // to which a convolution's channels are filled up; 0 = none
   bool converts_layouts = false;     // kernels around a convolution change the order of elements
   bool is_winograd = false;          // a convolution by that algorithm
   bool is_flash_2 = false;           // FlashAttention-2, whatever the GPU
+  std::optional<AttentionTile> attention_tile;  // … of its forward kernel
   bool is_memory_efficient = false;  // the attention of xFormers and PyTorch, any precision
 };
 
