@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -37,11 +38,11 @@ class OnThisDevice(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
         return func(*args, **kwargs)
 
 
-def _nothing(*_, **__):
+def _nothing(*_: object, **__: object) -> None:
     return None
 
 
-def _context(*_, **__):
+def _context(*_: object, **__: object) -> contextlib.nullcontext[None]:
     return contextlib.nullcontext()
 
 
@@ -55,7 +56,7 @@ _NVTX_WITHOUT_GPU = {"range_push": _nothing, "range_pop": _nothing, "mark": _not
 
 
 @contextlib.contextmanager
-def without_gpu():
+def without_gpu() -> Iterator[None]:
     """Calls of torch.cuda that only steer the GPU do nothing where there is none."""
     if torch.cuda.is_available():
         yield
