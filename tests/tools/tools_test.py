@@ -79,6 +79,14 @@ class NewRule(unittest.TestCase):
                              "RULE(conv_depthwise)\nRULE(gemm_a_b)\nRULE(gemm_single_row)\n")
             self.assertIn("# finding: gemm/a-b", paths[2].read_text(encoding="utf-8"))
             self.assertIsNone(new_rule.create(root, "gemm/a-b", "Something is wrong"))
+            script = new_rule.create(root, "launch/c-d", "Something is wrong", "script")
+            self.assertIn("check_scripts", script[0].read_text(encoding="utf-8"))
+            self.assertIn("```python\n", script[2].read_text(encoding="utf-8"))
+            trace = new_rule.create(root, "launch/e-f", "Something is wrong", "trace")
+            self.assertIn("judge_ranks", trace[0].read_text(encoding="utf-8"))
+            spec = trace[2].read_text(encoding="utf-8")
+            self.assertIn("```trace device=h100_sxm\n# finding: launch/e-f\nrepeat", spec)
+            self.assertIn("ProfilerStep#{i}", spec)
 
 
 class Consoles(unittest.TestCase):

@@ -76,9 +76,10 @@ Result<Outcome> run(const FixCommand& command, const TextStyle& style) {
   FixOptions options;
   options.rules = project->rules;
   options.with_unsafe = command.with_unsafe;
-  options.read = {input.read.exclude, input.read.exclude_root, {}};
+  const bool on_gpu = !input.gpu.empty() || !input.gpu_file.empty() || !input.default_gpu.empty();
+  options.read = {input.read.exclude, input.read.exclude_root, {}, on_gpu};
   options.filter = [&](Report& report) { ignore_by_path(project->settings, report); };
-  if (!input.gpu.empty() || !input.gpu_file.empty() || !input.default_gpu.empty()) {
+  if (on_gpu) {
     auto device = pick_device(input);
     if (!device) return tl::unexpected(device.error());
     options.device = std::move(*device);

@@ -61,6 +61,8 @@ Result<std::vector<TraceList>> read_recordings(const std::vector<std::string>& f
 
 Result<Workload> read_inputs(const InputOptions& options, const Device* device) {
   ReadOptions read_options = options.read;
+  read_options.on_gpu =
+      !options.gpu.empty() || !options.gpu_file.empty() || !options.default_gpu.empty();
   // Loads the constants of the time model, which stay loaded.
   if (device != nullptr) read_options.meanwhile = [device] { (void)TimeModel(*device); };
   ProgressBar bar;

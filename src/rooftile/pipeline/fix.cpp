@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "rooftile/base/pattern.h"
@@ -53,7 +55,9 @@ class Fixer {
       for (int round = 0; round < kMaxRounds; ++round) {
         const Result<bool> changed = make_round();
         if (!changed) return tl::unexpected(changed.error());
-        if (!*changed) return finished();
+        if (*changed) continue;
+        if (!has_new_findings()) return finished();
+        break;
       }
       start_again();
     }
@@ -76,6 +80,7 @@ class Fixer {
     if (options_.filter) options_.filter(report);
     const EditPlan plan = plan_edits(report.findings, options_.with_unsafe, frozen_);
     count_left(report, plan);
+    note_unfixable(report);
     if (plan.by_file.empty()) return false;
     const std::size_t frozen_before = frozen_.size();
     std::map<std::string, std::string> edited;
@@ -94,13 +99,47 @@ class Fixer {
     return true;
   }
 
-  // Without the files whose fixes undo or repeat each other, so that a second call does the same.
+  // Without the files whose fixes undo or repeat each other, or bring forth what only a person can
+  // change, so that a second call does the same.
   void start_again() {
+    for (const std::string& path : std::exchange(worse_, {})) {
+      freeze(path, "would have a new finding after its fixes");
+    }
     for (const std::string& path : std::exchange(changed_last_, {})) {
-      freeze(path, "has fixes that bring forth others without end");
+      if (!frozen_.contains(path)) freeze(path, "has fixes that bring forth others without end");
     }
     read_.contents = options_.read.contents;
     result_.fixed.clear();
+    unfixable_.reset();
+  }
+
+  // How many findings of one file and rule have no edits; the level tells those that cost most.
+  using Unfixable = std::map<std::tuple<std::string, std::string, Level>, std::int64_t>;
+
+  void note_unfixable(const Report& report) {
+    unfixable_now_.clear();
+    for (const Finding& finding : report.findings) {
+      if (!finding.fix.edits.empty()) continue;
+      ++unfixable_now_[{finding.location.file, finding.rule, finding.level}];
+    }
+    if (!unfixable_) unfixable_ = unfixable_now_;
+  }
+
+  // Whether a finding that the edits made so far should end is still there, or they brought one
+  // that costs time for certain. Advice that follows on a change, as to copy what is now pinned
+  // without waiting, is none of these.
+  bool has_new_findings() {
+    for (const auto& [place, count] : unfixable_now_) {
+      const auto& [file, rule, level] = place;
+      const bool counts =
+          level == Level::error || level == Level::warning || result_.fixed.contains(rule);
+      const auto before = unfixable_->find(place);
+      const bool is_new = before == unfixable_->end() || before->second < count;
+      const bool is_edited = before_.contains(file) && !frozen_.contains(file);
+      if (counts && is_new && is_edited) worse_.insert(file);
+    }
+    if (!worse_.empty()) changed_last_.clear();
+    return !worse_.empty();
   }
 
   void count_left(const Report& report, const EditPlan& plan) {
@@ -153,7 +192,9 @@ class Fixer {
   const FixOptions& options_;
   PythonOptions read_;  // with the contents so far
   std::map<std::string, std::string> before_;
-  std::set<std::string> frozen_, changed_last_;
+  std::set<std::string> frozen_, changed_last_, worse_;
+  std::optional<Unfixable> unfixable_;  // before any edit
+  Unfixable unfixable_now_;
   FixResult result_;
 };
 

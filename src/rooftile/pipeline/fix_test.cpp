@@ -168,6 +168,95 @@ TEST(Fix, AdviceOnAReadFollowsItsUse) {
   EXPECT_TRUE(advice_on("    if torch.isnan(loss):\n        break\n").starts_with("Let the GPU"));
 }
 
+// An edit after which the same rule, or another, finds what only a person can change.
+TEST(Fix, UndoesEditsThatBringANewFinding) {
+  const Rule worse{"test/worse", Level::advice, Cause::none, "", "", [](const RuleInput& input) {
+                     const std::string& text = input.workload.source->files.front()->text;
+                     Finding finding = breaking_finding();
+                     finding.fix.edits.clear();
+                     if (!text.starts_with("# once")) {
+                       finding.fix.edits = {{"train.py", 0, 0, "# once\n"}};
+                     }
+                     return std::vector<Finding>{finding};
+                   }};
+  const FixResult result = fixed(kScript, asking({&worse}));
+  EXPECT_TRUE(result.files.empty());
+  ASSERT_EQ(result.problems.size(), 1u);
+  EXPECT_EQ(result.problems[0],
+            "train.py stays as it is: it would have a new finding after its fixes");
+}
+
+struct EditCase {
+  const char* name;
+  const char* rule;
+  std::string before;
+  std::string after;  // the same where a person has to do it
+};
+
+// What a machine would write has broken such scripts, or has said what is not so.
+TEST(Fix, EditsOnlyWhatItKnows) {
+  const std::string head =
+      "import torch\n"
+      "from torch import nn\n"
+      "from torch.utils.data import DataLoader\n"
+      "model = nn.Linear(512, 512).cuda()\n"
+      "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n";
+  const std::string tail =
+      "    loss = nn.functional.mse_loss(model(x), y.cuda(non_blocking=True))\n"
+      "    loss.backward()\n"
+      "    optimizer.step()\n"
+      "    optimizer.zero_grad()\n";
+  const std::string pinned = "loader = DataLoader(data, 32, num_workers=4, pin_memory=True)\n";
+  const std::string loop = "for x, y in loader:\n";
+  const auto in_step = [&](const std::string& line) { return head + loop + line + tail; };
+  const auto of_loader = [&](const std::string& settings) {
+    return head + "loader = DataLoader(\n" + settings + ")\n" + loop + "    x = x.cuda()\n" + tail;
+  };
+  const EditCase cases[] = {
+      {"to() of an unknown class takes no non_blocking", "input_pipeline/blocking-copy",
+       head + pinned + loop + "    x = Box(x).to(\"cuda\")\n" + tail, ""},
+      {"a tensor's does", "input_pipeline/blocking-copy",
+       head + pinned + loop + "    x = x.to(\"cuda\")\n" + tail,
+       head + pinned + loop + "    x = x.to(\"cuda\", non_blocking=True)\n" + tail},
+      {"the device is a keyword behind the dtype", "input_pipeline/made-on-host-then-moved",
+       in_step("    x = x.cuda() + torch.zeros(512).to(dtype=y.dtype, device=\"cuda\")\n"),
+       in_step("    x = x.cuda() + torch.zeros(512, device=\"cuda\")"
+               ".to(dtype=y.dtype, device=\"cuda\")\n")},
+      {"the move that is left with nothing to do goes", "input_pipeline/made-on-host-then-moved",
+       in_step("    x = x.cuda() + torch.zeros(512).to(\"cuda\")\n"),
+       in_step("    x = x.cuda() + torch.zeros(512, device=\"cuda\")\n")},
+      {"a name may stand for True already", "precision/tf32-off",
+       "import torch\nfast = False\ntorch.backends.cuda.matmul.allow_tf32 = fast\n" +
+           in_step("    x = x.cuda()\n"),
+       ""},
+      {"another literal may be what runs", "gemm/odd-vocabulary",
+       "from torch import nn\nclass Net(nn.Module):\n"
+       "    def __init__(self, vocab=50257):\n"
+       "        super().__init__()\n"
+       "        self.embedding = nn.Embedding(vocab, 512)\n"
+       "settings = dict(vocab=50257)\n" +
+           head + "model = Net().cuda()\n" + loop + "    x = x.cuda()\n" + tail,
+       ""},
+      {"PyTorch 2.0 refuses fused for weights that move later", "optimizer/unfused",
+       "import torch\nfrom torch import nn\nmodel = nn.Linear(512, 512)\n"
+       "optimizer = torch.optim.AdamW(model.parameters())\nmodel = torch.compile(model.cuda())\n" +
+           loop + "    x = x.cuda()\n" + tail,
+       ""},
+      {"a comment stays with its argument", "input_pipeline/unpinned-batches",
+       of_loader("    data,\n    num_workers=4  # two per GPU\n"),
+       of_loader("    data,\n    num_workers=4,  # two per GPU\n    pin_memory=True\n")},
+      {"a comment explains the old value", "input_pipeline/no-workers",
+       of_loader("    data,\n    num_workers=0,  # none on Windows\n    pin_memory=True,\n"), ""},
+  };
+  for (const EditCase& each : cases) {
+    FixOptions options = asking(only(each.rule), true);
+    const FixResult result = fixed(each.before, std::move(options));
+    const std::string after = result.files.empty() ? each.before : result.files.front().after;
+    EXPECT_EQ(after, each.after.empty() ? each.before : each.after) << each.name;
+    EXPECT_FALSE(checked(each.before, only(each.rule)).findings.empty()) << each.name;
+  }
+}
+
 // The new GradScaler needs PyTorch 2.3, so its edit is not safe.
 TEST(Fix, UnsafeOnesOnlyWhenAskedFor) {
   const FixResult without = fixed(kScript);

@@ -22,7 +22,14 @@ std::string scripts_not_judged_because(const source::SourceFacts& facts,
                        skipped + scripts.with_errors,
                        skipped + scripts.files + scripts.passed_over);
   }
-  return scripts.training > 0 ? "" : "nothing here trains on a GPU, as far as the source tells";
+  if (scripts.training > 0) return "";
+  const bool trains = std::ranges::any_of(
+      facts.programs, [](const source::Program& one) { return !one.training_loops.empty(); });
+  if (trains) {
+    return "nothing here says that it trains on a GPU; if it does, name it, e.g. --gpu h100";
+  }
+  return "nothing here trains on a GPU, as far as the source tells; if the training loop is in "
+         "another file, give the folder";
 }
 
 Seconds idle_of(const TraceSummary& trace, IdleCause cause) {

@@ -90,7 +90,7 @@ void note_unread(const source::SourceFacts& facts, Workload& workload) {
 Result<void> add_scripts(const std::vector<std::string>& paths, const ReadOptions& options,
                          Workload& workload) {
   Result<source::SourceFacts> facts =
-      read_python(paths, {options.exclude, options.exclude_root, {}});
+      read_python(paths, {options.exclude, options.exclude_root, {}, options.on_gpu});
   if (!facts) return tl::unexpected(facts.error());
   if (facts->files.empty() && facts->not_relevant.empty() && facts->skipped.empty()) {
     return fail("found neither Python files nor a model (config.json, model_index.json, ONNX)",
@@ -131,7 +131,8 @@ Result<Source> source_of(const std::string& path, const ReadOptions& options) {
   if (!is_folder(path)) return Source{path, is_script(path)};
   const auto model = model_in_folder(path);
   if (model && !*model) return Source{path, true};
-  const auto facts = read_python({&path, 1}, {options.exclude, options.exclude_root, {}});
+  const auto facts =
+      read_python({&path, 1}, {options.exclude, options.exclude_root, {}, options.on_gpu});
   const bool has_scripts = facts && !facts->files.empty();
   const bool trains = has_scripts && !source::training_programs(*facts).empty();
   if (!model && trains) return Source{path, true};

@@ -27,6 +27,7 @@ struct ReadOptions {
   // Of scripts: files found in folders that are left out, by patterns as in a .gitignore, one a
   // line, relative to the folder `exclude_root`.
   std::string exclude, exclude_root;
+  bool on_gpu = false;  // of scripts: the user names a GPU, so open devices are one
   // Bytes of the file read so far, and in all; called now and then while a large file is read.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
   // Captures the model that a library of Python builds from a config.json or a name

@@ -59,6 +59,13 @@ std::uint32_t behind_comma(const File& file, std::uint32_t from, std::uint32_t l
   return at < limit && file.text[at] == ',' ? at + 1 : from;
 }
 
+// A comment behind it, which another value would belie.
+bool is_explained(const File& file, std::uint32_t byte) {
+  std::string_view rest = trim(file.slice({byte, end_of_line(file, byte)}));
+  if (rest.starts_with(',')) rest = trim(rest.substr(1));
+  return rest.starts_with('#');
+}
+
 bool shares_lines(const Statement& statement) {
   const File& file = *statement.file;
   return !indentation(file, statement.range.begin) || !ends_its_line(file, statement.range.end);
@@ -85,6 +92,17 @@ std::optional<SourceEdit> add_argument(const Call& call, std::string_view name,
   const std::optional<std::string_view> own_line = indentation(file, last->range.begin);
   std::string inserted = has_comma ? "" : ",";
   if (own_line) {
+    // The comment behind the argument stays with it.
+    const std::uint32_t line_end = end_of_line(file, behind);
+    const std::string_view rest = trim(file.slice({behind, line_end}));
+    if (rest.starts_with('#') && line_end <= call.close_paren) {
+      const ByteRange line{behind, line_end};
+      std::string kept(file.slice(line));
+      while (!kept.empty() && (kept.back() == '\n' || kept.back() == '\r')) kept.pop_back();
+      return replace(file, {behind, behind + static_cast<std::uint32_t>(kept.size())},
+                     inserted + kept + std::string(newline_of(file)) + std::string(*own_line) +
+                         text + (has_comma ? "," : ""));
+    }
     inserted.append(newline_of(file)).append(*own_line).append(text);
   } else {
     inserted.append(" ").append(text);
@@ -96,6 +114,7 @@ std::optional<SourceEdit> add_argument(const Call& call, std::string_view name,
 std::optional<SourceEdit> replace_argument(const Call& call, const Argument& argument,
                                            std::string_view value) {
   if (argument.followed || argument.value == nullptr) return std::nullopt;
+  if (is_explained(*call.file, argument.range.end)) return std::nullopt;
   return replace(*call.file, argument.value->range, value);
 }
 

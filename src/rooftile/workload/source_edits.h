@@ -25,7 +25,8 @@ struct SourceEdit {
 // when the name is given already or could be given by a `**x`.
 std::optional<SourceEdit> add_argument(const Call& call, std::string_view name,
                                        std::string_view value);
-// Another value for an argument that is written in the call; empty for a followed one.
+// Another value for an argument that is written in the call; empty for a followed one, and where a
+// comment behind it explains the old value.
 std::optional<SourceEdit> replace_argument(const Call& call, const Argument& argument,
                                            std::string_view value);
 // Removes an argument with its comma; empty for a followed one.

@@ -9,6 +9,7 @@
 // Everything is owned by SourceFacts and lives as long; pointers may be kept and compared.
 #pragma once
 
+#include <compare>
 #include <functional>
 #include <initializer_list>
 #include <map>
@@ -246,6 +247,7 @@ struct File {
   // Of pytest or the like: test_x.py, conftest.py, tests/…, testing/…, x_test.py with tests in it.
   bool is_test = false;
   bool is_configuration = false;  // a YAML file; the text is the assignments it stands for
+  bool is_for_gpu = false;        // by the user's word, where the source leaves the device open
   bool has_errors = false;
   std::uint32_t first_error = 0;  // byte of the first part that is no Python
   bool runs_exec = false;  // exec() at module level: a configuration may replace any constant
@@ -297,6 +299,12 @@ struct Program {
   bool has(const File& file) const { return file_set.contains(file); }
 };
 
+struct TorchVersion {
+  int major = 0, minor = 0;
+
+  auto operator<=>(const TorchVersion&) const = default;
+};
+
 struct SkippedFile {
   std::string path, reason;
 };
@@ -312,8 +320,12 @@ class SourceFacts {
 
   std::vector<std::unique_ptr<File>> files;  // those that can matter, sorted by path
   std::vector<Program> programs;
-  std::vector<SkippedFile> skipped;       // unreadable, too large, not text
-  std::vector<std::string> not_relevant;  // the pre-scan found no word of ours
+  std::vector<SkippedFile> skipped;         // unreadable, too large, not text
+  std::vector<std::string> not_relevant;    // the pre-scan found no word of ours
+  std::optional<TorchVersion> least_torch;  // that the project says it runs on, where it does
+
+  // Whether the project says that it runs on versions before this one.
+  bool runs_before(TorchVersion version) const { return least_torch && *least_torch < version; }
 
   // Calls of exactly this full name, or of all below it for "torch.optim.*"; by file and text.
   const std::vector<const Call*>& calls(std::string_view full_name) const;

@@ -119,6 +119,40 @@ bool is_made_by_branch(const Call& asked, const Statement& branch) {
          });
 }
 
+bool sets_to_none(const Statement& statement, std::string_view text) {
+  return statement.kind == StatementKind::assignment && statement.target != nullptr &&
+         statement.value != nullptr && statement.value->kind == ExprKind::none &&
+         statement.file->slice(statement.target->range) == text;
+}
+
+// `if average is None: average = loss.item()`: from then on it is not, unless the loop around it
+// sets it to None again. A parameter is None on each call.
+bool is_filled_by_branch(const Expr& test, const Statement* branch) {
+  const bool is_test = test.kind == ExprKind::comparison && test.word() == "is" &&
+                       test.children().size() == 2 && test.children()[1]->kind == ExprKind::none &&
+                       branch != nullptr && branch->kind == StatementKind::if_ &&
+                       branch->value == &test;
+  if (!is_test) return false;
+  const Expr& asked = *test.children()[0];
+  const std::string_view text = branch->file->slice(asked.range);
+  const bool is_filled = std::ranges::any_of(branch->body, [&](const Statement* each) {
+    return each->kind == StatementKind::assignment && each->word == "=" &&
+           each->target != nullptr && each->value != nullptr &&
+           each->value->kind != ExprKind::none && each->file->slice(each->target->range) == text;
+  });
+  if (!is_filled || asked.kind == ExprKind::attribute) return is_filled;
+  const Statement* loop = loop_around(branch);
+  if (asked.kind != ExprKind::name || loop == nullptr) return false;
+  // Set to None before the loop, in the same function, and in no pass of it.
+  bool is_kept = false;
+  for (const Statement* each : branch->file->statements) {
+    if (each->function != branch->function || !sets_to_none(*each, text)) continue;
+    if (is_within(*each, *loop)) return false;
+    is_kept = is_kept || each->range.begin < loop->range.begin;
+  }
+  return is_kept;
+}
+
 // `if self.first: self.first = False; …`, `if not self.ready: self.ready = True; …`: the branch
 // shuts the door behind it.
 bool is_flag_of_branch(const Expr& flag, const Statement* branch) {
@@ -139,6 +173,31 @@ bool is_flag_of_branch(const Expr& flag, const Statement* branch) {
   });
 }
 
+// May be None: a parameter, whose callers decide, and what is not known.
+bool may_be_none(const SourceFacts& facts, const Expr& given) {
+  const Value value = facts.value(&given);
+  const bool has_type = !given.type->is(TypeKind::unknown) && !given.type->guessed;
+  return value.kind == ValueKind::none || (!has_type && !value.known());
+}
+
+// `if mask is None:` where each caller passes a mask.
+bool is_given_by_all(const SourceFacts& facts, const Expr& test) {
+  const bool is_test = test.kind == ExprKind::comparison && test.word() == "is" &&
+                       test.children().size() == 2 && test.children()[1]->kind == ExprKind::none &&
+                       test.children()[0]->kind == ExprKind::name && test.statement != nullptr;
+  const FunctionDef* function = is_test ? test.statement->function : nullptr;
+  const Expr* asked = is_test ? test.children()[0] : nullptr;
+  const bool is_parameter = function != nullptr && asked->binding() == nullptr &&
+                            std::ranges::find(function->parameters, asked->word(),
+                                              &Parameter::name) != function->parameters.end();
+  return is_parameter && !function->callers.empty() &&
+         std::ranges::all_of(function->callers, [&](const Call* caller) {
+           const Argument* given = passed_argument(*caller, *function, asked->word());
+           return given != nullptr && given->value != nullptr &&
+                  given->value->kind != ExprKind::none && !may_be_none(facts, *given->value);
+         });
+}
+
 Guard classify(const SourceFacts& facts, const Expr& expr, const Statement* statement,
                bool negated) {
   Guard guard;
@@ -156,6 +215,10 @@ Guard classify(const SourceFacts& facts, const Expr& expr, const Statement* stat
   const std::string_view word = last_word(expr);
   const bool is_literal = expr.kind == ExprKind::boolean || expr.kind == ExprKind::integer;
   if (is_literal && facts.value(&expr).is_false()) {
+    guard.kind = GuardKind::never;
+  } else if (is_filled_by_branch(expr, statement)) {
+    guard.kind = GuardKind::once;
+  } else if (is_given_by_all(facts, expr)) {
     guard.kind = GuardKind::never;
   } else if (is_flag_of_branch(expr, statement)) {
     guard.kind = GuardKind::once;

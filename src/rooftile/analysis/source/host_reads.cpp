@@ -165,6 +165,15 @@ bool logs_tensor(const Call& call) {
   });
 }
 
+bool is_gpu_number(const Argument& argument) {
+  return argument.value != nullptr && !argument.unpacked && is_gpu_value(argument.value);
+}
+
+// x[:lengths.max()]: the bound of a slice is a number of the host.
+bool bounds_slice(const Expr& part) {
+  return part.parent != nullptr && part.parent->kind == ExprKind::slice && is_gpu_value(&part);
+}
+
 bool reads_by_function(const Call& call) {
   if (logs_tensor(call)) return true;
   const std::string_view name = call.name;
@@ -172,8 +181,10 @@ bool reads_by_function(const Call& call) {
                        "math.isinf", "math.exp", "math.sqrt", "math.log"})) {
     return has_gpu_argument(call) || counts_in_forward(call);
   }
-  // Python's own any(mask) asks one element after the other.
-  if (is_one_of(name, {"any", "all"}) && call.arguments.size() == 1) {
+  // range(lengths[0]) takes the number out of the tensor.
+  if (name == "range") return std::ranges::any_of(call.arguments, is_gpu_number);
+  // Python's own any(mask) and max(lengths) ask one element after the other.
+  if (is_one_of(name, {"any", "all", "max", "min"}) && call.arguments.size() == 1) {
     return is_gpu_value(call.arguments.front().value);
   }
   const bool formats = call.method == "format" && call.receiver != nullptr &&
@@ -255,6 +266,7 @@ bool formats_value(const Expr& part) {
 }
 
 bool is_read(const Expr& part) {
+  if (bounds_slice(part)) return true;
   if (part.call() != nullptr)
     return reads_by_method(*part.call()) || reads_by_function(*part.call());
   return formats_value(part) || reads_first_element(part);

@@ -180,7 +180,10 @@ bool is_left_over(const SourceFacts& facts, const ClassDef& def) {
                std::ranges::any_of(other->callers,
                                    [&](const Call* call) { return call->file != def.file; });
       });
-  if ((!has_used_neighbour && !has_used_function) ||
+  // A script of its own that could name it and does not.
+  const bool is_of_script =
+      def.file->is_entry && def.decorators.empty() && !is_taken_by_name(facts, *def.file);
+  if ((!has_used_neighbour && !has_used_function && !is_of_script) ||
       uses_class(*def.file, def.name, {def.statement->range, main_guard(*def.file)}))
     return false;
   const bool is_named = std::ranges::any_of(facts.files, [&](const auto& file) {

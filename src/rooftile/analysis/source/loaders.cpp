@@ -100,6 +100,17 @@ bool is_only_counted(const Call& loader) {
   return is_counted && !is_used;
 }
 
+// `for batch in loader: show(batch); break`: a batch or two are read, so workers and pinned memory
+// would cost more than they save.
+bool gives_few_batches(const SourceFacts& facts, const Call& loader) {
+  const auto loops = loops_over(facts, loader);
+  return !loops.empty() && std::ranges::all_of(loops, [](const Loop* loop) {
+    return std::ranges::any_of(loop->statement->body, [](const Statement* each) {
+      return each->kind == StatementKind::break_;
+    });
+  });
+}
+
 }  // namespace
 
 std::vector<const Call*> training_loaders(const SourceFacts& facts) {
@@ -107,7 +118,8 @@ std::vector<const Call*> training_loaders(const SourceFacts& facts) {
       facts, {"torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader",
               "torch_geometric.loader.dataloader.DataLoader", "torch_geometric.data.DataLoader"});
   std::erase_if(loaders, [&](const Call* loader) {
-    return serves_others(facts, *loader) || is_only_counted(*loader);
+    return serves_others(facts, *loader) || is_only_counted(*loader) ||
+           gives_few_batches(facts, *loader);
   });
   return loaders;
 }
@@ -188,6 +200,19 @@ bool has_gpu_samples(const SourceFacts& facts, const Call& loader) {
     }
   }
   return false;
+}
+
+bool collates_to_arrays(const SourceFacts& facts, const Call& loader) {
+  const std::vector<const FunctionDef*> collates = collate_functions(facts, loader);
+  return !collates.empty() && std::ranges::all_of(collates, [](const FunctionDef* collate) {
+    const Type& given = *collate->returns;
+    if (given.is(TypeKind::array)) return true;
+    const bool is_several = given.is(TypeKind::container) && given.items != nullptr &&
+                            !given.items->children().empty() && given.items->kind != ExprKind::dict;
+    return is_several && std::ranges::all_of(given.items->children(), [](const Expr* item) {
+             return item->type->is(TypeKind::array);
+           });
+  });
 }
 
 bool copies_to_device(const SourceFacts& facts, const Call& call) {

@@ -35,6 +35,8 @@ std::vector<const FunctionDef*> collate_functions(const SourceFacts& facts, cons
 // The call in the function that copies something to a GPU, or leads to such a copy over one or two
 // functions of the project; null without one.
 const Call* copy_below(const SourceFacts& facts, const FunctionDef& function, int depth = 0);
+// Its collate functions give NumPy arrays, which a loader leaves in pageable memory.
+bool collates_to_arrays(const SourceFacts& facts, const Call& loader);
 // Its collate function, one of the project, copies to a GPU: no host memory is left to pin.
 bool collates_on_gpu(const SourceFacts& facts, const Call& loader);
 // The dataset's tensors live on a GPU already, or its collate function puts them there.

@@ -73,6 +73,19 @@ bool ProgramQuestion::holds_for(const SourceFacts& facts, const File& file) {
                              [&](const Program* program) { return holds(*program); });
 }
 
+bool is_for_a_while(const Statement& statement) {
+  const FunctionDef* function = statement.function;
+  if (function == nullptr) return false;
+  if (function->class_def != nullptr && function->class_def->method("__exit__") != nullptr) {
+    return true;
+  }
+  bool yields = false;
+  for_statements(function->body, [&](const Statement& each) {
+    yields = yields || (each.value != nullptr && each.value->kind == ExprKind::yield);
+  });
+  return yields;
+}
+
 std::vector<const Call*> training_calls(const SourceFacts& facts, Words full_names) {
   std::vector<const Call*> calls = facts.calls(full_names);
   std::erase_if(calls, [&](const Call* call) {

@@ -52,6 +52,9 @@ bool is_reached_by_default(const SourceFacts& facts, const Context& context);
 bool is_reached_by_default(const SourceFacts& facts, const Call& call);
 bool is_reached_by_default(const SourceFacts& facts, const Statement& statement);
 
+// In a generator or a class with `__exit__`, as context managers are: set for a block, then back.
+bool is_for_a_while(const Statement& statement);
+
 // Calls of the names (as SourceFacts::calls) in training programs, reached by default.
 std::vector<const Call*> training_calls(const SourceFacts& facts, Words full_names);
 // The same within one program, tests left out, reached or not.

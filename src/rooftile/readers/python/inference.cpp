@@ -240,7 +240,8 @@ void Inference::bind_parameters(const FunctionDef& def) {
     entry.type = conventional_parameter(def, i);
     if (def.parameters[i].default_value != nullptr) {
       const Type* usual = infer(def.parameters[i].default_value);
-      if (entry.type->is(TypeKind::unknown)) entry.type = usual;
+      const bool is_place = entry.type->guessed && usual->is(TypeKind::device);
+      if (entry.type->is(TypeKind::unknown) || is_place) entry.type = usual;
     }
     scope_->names[def.parameters[i].name] = entry;
   }

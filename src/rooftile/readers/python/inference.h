@@ -230,6 +230,7 @@ class Inference {
   Residence named_residence(const Expr& name, int depth);
   bool asks_for_unset_gpu(const Expr& condition, int depth) const;
   Residence device_residence(const Expr* expr, int depth = 0);
+  Residence written_residence(const Expr* expr, int depth);
   Residence option_residence(std::string_view name, int depth);
   const Known& known(std::string_view full_name);
 

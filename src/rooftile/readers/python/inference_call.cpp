@@ -330,8 +330,31 @@ bool Inference::asks_for_unset_gpu(const Expr& condition, int depth) const {
   return option->second.action.empty() && (usual == nullptr || usual->kind == ExprKind::none);
 }
 
+namespace {
+
+// cfg.accelerator, args.device, device: what a name says of what it holds.
+bool names_a_device(const Expr& expr) {
+  if (expr.kind == ExprKind::subscript && expr.children().size() == 2) {
+    return names_a_device(*expr.children()[1]);
+  }
+  if (expr.kind == ExprKind::call) return contains(expr.call()->method, "device");
+  const bool has_word = expr.kind == ExprKind::name || expr.kind == ExprKind::attribute ||
+                        expr.kind == ExprKind::text;
+  return has_word &&
+         (contains_any(expr.word(), {"device", "accelerator", "cuda"}) || expr.word() == "dev");
+}
+
+}  // namespace
+
 // Where `.to(x)` or device=x puts a tensor.
 Residence Inference::device_residence(const Expr* expr, int depth) {
+  const Residence place = written_residence(expr, depth);
+  const bool is_open = place == Residence::unknown && expr != nullptr && file_->is_for_gpu;
+  return is_open && names_a_device(*expr) ? Residence::gpu : place;
+}
+
+// As far as the source says.
+Residence Inference::written_residence(const Expr* expr, int depth) {
   if (expr == nullptr || depth > kMaxDeviceDepth) return Residence::unknown;
   const Type& type = *expr->type;
   if (type.is(TypeKind::tensor) || type.is(TypeKind::module)) return type.residence;

@@ -178,8 +178,21 @@ const Type* Inference::method_call(Call& call, const Type& receiver) {
   return unknown_method(call, receiver);
 }
 
+namespace {
+// `for x, y in loader: x = x.cuda()`: what a loop takes out of something unknown, and moves.
+bool is_item_of_loop(const Expr& receiver) {
+  const Expr* root = &receiver;
+  while (root->kind == ExprKind::subscript && !root->children().empty()) root = root->children()[0];
+  return root->kind == ExprKind::name && root->binding() != nullptr &&
+         root->binding()->kind == StatementKind::for_;
+}
+}  // namespace
+
 // Of an object that is not known.
 const Type* Inference::unknown_method(const Call& call, const Type& receiver) {
+  const bool is_batch = call.method == "cuda" && receiver.is(TypeKind::unknown) &&
+                        call.receiver != nullptr && is_item_of_loop(*call.receiver);
+  if (is_batch) return tensor(Residence::gpu);
   if (call.method == "cuda" || call.method == "to") return moved(receiver, call);
   // `(ids != pad) & (ids != end)` counts as a number of Python, which has no such method.
   const bool may_be_mask = receiver.is(TypeKind::unknown) || receiver.is(TypeKind::number);

@@ -122,6 +122,42 @@ void add_imported(const File& file, Program& program, const FileSet& others = {}
   }
 }
 
+// The parts of `left`, each of the files that import each other, directly or through others: who
+// trains may be outside of the given files, but what has nothing to do with it is no part of it.
+std::vector<std::vector<const File*>> parts_of(const std::vector<const File*>& left) {
+  std::unordered_map<const File*, std::vector<const File*>> neighbours;
+  for (const File* file : left) neighbours[file];
+  for (const File* file : left) {
+    for (const File* one : file->imported) {
+      if (!neighbours.contains(one)) continue;
+      neighbours[file].push_back(one);
+      neighbours[one].push_back(file);
+    }
+  }
+  FileSet seen;
+  std::vector<std::vector<const File*>> parts;
+  for (const File* first : left) {
+    if (!seen.insert(*first)) continue;
+    std::vector<const File*>& part = parts.emplace_back(1, first);
+    for (std::size_t next = 0; next < part.size(); ++next) {
+      for (const File* one : neighbours.at(part[next])) {
+        if (seen.insert(*one)) part.push_back(one);
+      }
+    }
+  }
+  return parts;
+}
+
+// What no entry imports, with what it imports, as programs without an entry.
+void add_libraries(const std::vector<const File*>& left, const FileSet& reached,
+                   std::vector<Program>& programs) {
+  for (const std::vector<const File*>& part : parts_of(left)) {
+    Program library;
+    for (const File* file : part) add_imported(*file, library, reached);
+    programs.push_back(std::move(library));
+  }
+}
+
 // What a file adds to its programs, whichever they are.
 struct Share {
   bool uses_gpu = false, uses_gpu_when_imported = false;
@@ -292,17 +328,16 @@ void find_programs(SourceFacts& facts) {
     facts.programs.push_back(std::move(program));
   }
   leave_trials_out(facts.programs);
-  Program library;
-  // What no entry imports, with what it imports: who trains may be outside of the given files.
+  std::vector<const File*> rest;
   for (const auto& file : facts.files) {
     if (reached.contains(*file)) continue;
-    add_imported(*file, library, reached);
+    rest.push_back(file.get());
     for (const FunctionDef* function : file->functions) {
       const_cast<FunctionDef*>(function)->is_training_step |= function->is_open_step;
     }
   }
   mark_steps_of_libraries(facts);
-  if (!library.files.empty()) facts.programs.push_back(std::move(library));
+  add_libraries(rest, reached, facts.programs);
   Shares shares;
   for (const auto& file : facts.files) shares.emplace(file.get(), share_of(*file));
   std::vector<const Program*> starters;

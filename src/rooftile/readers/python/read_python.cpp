@@ -8,6 +8,7 @@
 #include "rooftile/readers/python/hydra.h"
 #include "rooftile/readers/python/inference.h"
 #include "rooftile/readers/python/source_files.h"
+#include "rooftile/readers/python/torch_version.h"
 
 namespace rooftile {
 namespace source {
@@ -59,6 +60,7 @@ Result<SourceFacts> build(std::vector<Candidate> candidates, const PythonOptions
         parsed[i].problem.empty() ? candidates[i].problem : parsed[i].problem;
     if (parsed[i].file != nullptr) {
       parsed[i].file->number = static_cast<std::uint32_t>(facts.files.size());
+      parsed[i].file->is_for_gpu = options != nullptr && (options->on_gpu || candidates[i].named);
       facts.files.push_back(std::move(parsed[i].file));
     } else if (!problem.empty()) {
       if (candidates[i].named) return fail(problem, candidates[i].path);
@@ -102,7 +104,9 @@ Result<SourceFacts> read_python(std::span<const std::string> paths, const Python
   source::read_candidates(*candidates, options);
   source::add_related(*candidates);
   source::leave_out_tests(*candidates);
-  return source::build(std::move(*candidates), &options);
+  Result<SourceFacts> facts = source::build(std::move(*candidates), &options);
+  if (facts) facts->least_torch = source::torch_version_of(paths);
+  return facts;
 }
 
 Result<SourceFacts> read_python_text(std::string_view path, std::string_view bytes) {

@@ -15,6 +15,9 @@ struct PythonOptions {
   std::string exclude;       // patterns as in a .gitignore, one a line, for files found in folders
   std::string exclude_root;  // the folder that they are relative to; empty: the current one
   std::map<std::string, std::string> contents;  // by path, in the place of a file's own
+  // The user names a GPU: devices that the source leaves open are one. Files given by name count as
+  // such in any case.
+  bool on_gpu = false;
 };
 
 // Reads files (.py, .ipynb) and folders. A file given by name that cannot be read is an error; one

@@ -323,7 +323,7 @@ TEST(SourceEdits, AddArguments) {
       {"f()\n", "f(n=1)\n"},
       {"f(a)\n", "f(a, n=1)\n"},
       {"f(a, )\n", "f(a, n=1, )\n"},
-      {"f(\n    a,\n    b,  # last\n)\n", "f(\n    a,\n    b,\n    n=1,  # last\n)\n"},
+      {"f(\n    a,\n    b,  # last\n)\n", "f(\n    a,\n    b,  # last\n    n=1,\n)\n"},
   };
   for (const auto& [before, after] : cases) {
     const SourceFacts facts = facts_of(before);

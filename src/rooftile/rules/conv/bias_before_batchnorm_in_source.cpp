@@ -211,6 +211,31 @@ bool is_frozen_somewhere(const SourceFacts& facts, const File& network, const Pr
   });
 }
 
+// Whether a module has the other inside, or is it.
+bool holds_module(const ClassDef& whole, const ClassDef& part, int depth = 0) {
+  constexpr int kMaxDepth = 4;
+  if (&whole == &part) return true;
+  return depth < kMaxDepth && std::ranges::any_of(whole.layers, [&](const Layer& layer) {
+           const ClassDef* inner =
+               layer.made_by == nullptr ? nullptr : layer.made_by->expr->type->class_def;
+           return inner != nullptr && holds_module(*inner, part, depth + 1);
+         });
+}
+
+// `def train(self, mode=True): super().train(mode); self.net.eval()`: what is in that network
+// normalises with stored statistics, and its biases count.
+bool stays_in_evaluation(const SourceFacts& facts, const Call& layer) {
+  const ClassDef* def = layer.function == nullptr ? nullptr : layer.function->class_def;
+  if (def == nullptr) return false;
+  return std::ranges::any_of(facts.method_calls("eval"), [&](const Call* call) {
+    const bool is_hook = call->receiver != nullptr && call->function != nullptr &&
+                         call->function->name == "train" && call->function->class_def != nullptr &&
+                         call->function->class_def->is_module;
+    const ClassDef* whole = is_hook ? call->receiver_type().class_def : nullptr;
+    return whole != nullptr && whole != call->function->class_def && holds_module(*whole, *def);
+  });
+}
+
 // Of a class that stands in the file and that no run makes.
 bool is_never_made(const SourceFacts& facts, const Call& layer) {
   const ClassDef* def = layer.function == nullptr ? nullptr : layer.function->class_def;
@@ -224,6 +249,7 @@ void judge_file(const SourceFacts& facts, const File& file, const Program& progr
     if (!is_batch_norm(*pair.second) || !has_bias(facts, *pair.first)) continue;
     if (!pair.in_lists && !is_same_width(facts, *pair.first, *pair.second)) continue;
     if (!is_normalized(facts, pair) || is_never_made(facts, *pair.first)) continue;
+    if (stays_in_evaluation(facts, *pair.first)) continue;
     homes[home_of(*pair.first)].push_back({pair.first, pair.condition, !pair.in_lists});
   }
   for (auto& [home, layers] : homes) {

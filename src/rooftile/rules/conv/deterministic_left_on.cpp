@@ -124,7 +124,7 @@ void check_flag(const SourceFacts& facts, std::vector<Finding>& findings) {
     if (!value.is_true() || !value.fixed() || !trains_convolutions(facts, *statement)) {
       continue;
     }
-    if (!is_unconditional(facts, *statement)) continue;
+    if (!is_unconditional(facts, *statement) || is_for_a_while(*statement)) continue;
     Fix fix{"Set it to False, or only under an option for repeatable runs",
             Exactness::exact_arithmetic};
     add_edit(replace(*statement->file, statement->value->range, "False"), fix);

@@ -77,6 +77,20 @@ const Expr* written_size(const Value& value) {
   return is_number && written->statement != nullptr ? written : nullptr;
 }
 
+// The same number elsewhere in the file: it may be what a run takes in place of the default.
+bool is_written_elsewhere(std::int64_t size, const File& file,
+                          const std::set<const Expr*>& places) {
+  const std::string digits = std::to_string(size);
+  for (std::size_t at = file.text.find(digits); at != std::string::npos;
+       at = file.text.find(digits, at + 1)) {
+    const bool is_known = std::ranges::any_of(places, [&](const Expr* one) {
+      return one->statement->file == &file && one->range.begin == at;
+    });
+    if (!is_known) return true;
+  }
+  return false;
+}
+
 // One size for the embedding and the output layers, wherever it is written.
 Fix fix_for(const Call& call, const Value& value, const std::vector<OutputLayer>& outputs) {
   const std::int64_t padded = round_up(value.integer, kVocabularyStep);
@@ -89,6 +103,8 @@ Fix fix_for(const Call& call, const Value& value, const std::vector<OutputLayer>
   std::set<const Expr*> places{written_size(value)};
   for (const OutputLayer& output : outputs) places.insert(written_size(output.size));
   if (places.contains(nullptr)) return fix;  // a machine would change only some of them
+  const bool is_default = value.certainty == Certainty::configurable;
+  if (is_default && is_written_elsewhere(value.integer, *call.file, places)) return fix;
   for (const Expr* written : places) {
     add_edit(replace(*written->statement->file, written->range, std::to_string(padded)), fix);
   }

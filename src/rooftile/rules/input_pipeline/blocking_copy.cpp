@@ -324,10 +324,44 @@ const source::Expr* copied_value(const source::SourceFacts& facts, const source:
   return is_inside_helper(call) ? nullptr : call.receiver;
 }
 
+// `for batch in loader:`, `for i, batch in enumerate(loader):`: the whole of what the loader gives.
+bool is_whole_batch(const source::Expr& value) {
+  const source::Statement* loop = value.kind == source::ExprKind::name ? value.binding() : nullptr;
+  if (loop == nullptr || loop->kind != source::StatementKind::for_ || loop->target == nullptr) {
+    return false;
+  }
+  const source::Expr* target = loop->target;
+  const source::Expr* over = loop->value;
+  while (over != nullptr && over->call() != nullptr && over->call()->target == nullptr &&
+         over->call()->name != "enumerate" && !over->call()->arguments.empty()) {
+    over = over->call()->arguments.front().value;
+  }
+  const bool counts = over != nullptr && over->call() != nullptr &&
+                      target->kind == source::ExprKind::tuple && target->children().size() == 2;
+  if (counts) target = target->children()[1];
+  return target->kind == source::ExprKind::name && target->word() == value.word();
+}
+
+// A tensor, whose `to` takes non_blocking: by its type, or a part of what PyTorch's own collate
+// function puts together.
+bool is_surely_tensor(const source::Expr& value, const source::Call& loader) {
+  if (value.type->is(source::TypeKind::tensor)) return !value.type->guessed;
+  const source::Statement* set = value.kind == source::ExprKind::name ? value.binding() : nullptr;
+  const bool is_taken_out =  // `for x, y in loader`, `x, y = batch`, `x = batch["x"]`
+      set != nullptr && !is_whole_batch(value) &&
+      (set->kind == source::StatementKind::for_ ||
+       (set->value != nullptr && (set->value->kind == source::ExprKind::name ||
+                                  set->value->kind == source::ExprKind::subscript)));
+  const bool is_part = value.kind == source::ExprKind::subscript || is_taken_out;
+  return is_part && value.type->class_def == nullptr && loader.argument("collate_fn", 6) == nullptr;
+}
+
 Finding finding_for(const source::Call& copy, const source::Call& loader) {
   Fix fix{"Copy with non_blocking=True: the loader pins its batches, so the host can go on",
           Exactness::bit_exact};
-  if (copy.target == nullptr) add_edit(source::add_argument(copy, "non_blocking", "True"), fix);
+  const bool is_tensor = copy.receiver != nullptr && is_surely_tensor(*copy.receiver, loader);
+  if (copy.target == nullptr && is_tensor)
+    add_edit(source::add_argument(copy, "non_blocking", "True"), fix);
   fix.safe = !fix.edits.empty();
   Finding finding = finding_at(
       copy,
@@ -374,7 +408,13 @@ void check_script(const source::SourceFacts& facts, std::vector<Finding>& findin
         findings.push_back(std::move(finding));
         continue;
       }
+      // All copies of the loop are changed, or a person does it: one that stays would still wait.
       Fix& fix = findings[place->second].fix;
+      if (fix.edits.empty() || finding.fix.edits.empty()) {
+        fix.edits.clear();
+        fix.safe = false;
+        continue;
+      }
       fix.edits.insert(fix.edits.end(), finding.fix.edits.begin(), finding.fix.edits.end());
     }
   }

@@ -258,25 +258,45 @@ const Call* moved_maker(const SourceFacts& facts, const Call& call) {
   return is_kept || is_once ? nullptr : maker;
 }
 
+// Where the call puts the tensor: of `.to(dtype=d, device=x)` the x, of `.type_as(y)` the y.
+const Expr* place_of(const Call& move) {
+  if (move.receiver == nullptr) return nullptr;
+  if (move.method == "type_as") {
+    return move.arguments.empty() ? nullptr : move.arguments.front().value;
+  }
+  const Argument* device = move.method == "to" ? move.argument("device", 0) : nullptr;
+  return device == nullptr ? nullptr : device->value;
+}
+
+// `torch.zeros(n).to(device)` and `.cuda()` do nothing else than to move it.
+bool only_moves(const Call& maker, const Call& move) {
+  const bool is_plain = move.receiver == maker.expr && !move.unknown_arguments;
+  return is_plain &&
+         ((move.method == "to" && move.arguments.size() == 1 && place_of(move) != nullptr) ||
+          (move.method == "cuda" && move.arguments.empty()));
+}
+
 Finding finding_for(const Call& maker, const Call& move) {
   const bool is_random =
       maker.method.starts_with("rand") ||
       maker.file->slice(maker.expr->range).find("random") != std::string_view::npos;
   const bool is_torch = maker.name.starts_with("torch.") && !maker.method.ends_with("Tensor") &&
                         maker.method != "from_numpy" && maker.method != "tensor";
-  const bool is_named = &move != &maker && move.receiver != nullptr && !move.arguments.empty() &&
-                        (move.method == "to" || move.method == "type_as");
-  std::string device =
-      is_named ? code_text(*move.file, move.arguments.front().value) : std::string("\"cuda\"");
-  const bool names_tensor = is_named && (move.method == "type_as" ||
-                                         move.arguments.front().value->type->is(TypeKind::tensor));
+  const Expr* place = &move == &maker ? nullptr : place_of(move);
+  std::string device = place != nullptr ? code_text(*move.file, place) : std::string("\"cuda\"");
+  const bool names_tensor =
+      place != nullptr && (move.method == "type_as" || place->type->is(TypeKind::tensor));
   if (names_tensor && !device.ends_with(".device")) device += ".device";
   Fix fix{is_torch ? fmt::format("Pass device={} to torch.{}, so that the GPU fills it", device,
                                  maker.method)
                    : "Make it on the GPU: torch.randn, torch.ones or torch.full with device=",
           is_random ? Exactness::changes_training : Exactness::bit_exact};
   if (is_torch && maker.statement == move.statement && &move != &maker) {
-    add_edit(add_argument(maker, "device", device), fix);
+    const auto made = add_argument(maker, "device", device);
+    add_edit(made, fix);
+    if (made && only_moves(maker, move)) {
+      add_edit(replace(*maker.file, {maker.expr->range.end, move.expr->range.end}, ""), fix);
+    }
   }
   Finding finding =
       finding_at(maker,

@@ -33,6 +33,7 @@ time says what there is to gain.
 - `pin_memory` is computed from `torch.cuda.is_available()`, an option that is on by default, or one
   that chooses the GPU itself (`pin_memory=args.cuda`).
 - Frameworks that move the batches on their own.
+- A collate function that gives NumPy arrays: the loader pins tensors only.
 - Host memory is short: pinned memory cannot be swapped out. Say so in a comment on the line.
 
 ## Evidence
@@ -140,6 +141,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* loader : training_loaders(facts)) {
     if (!is_unpinned(facts, *loader) || has_gpu_samples(facts, *loader)) continue;
+    if (collates_to_arrays(facts, *loader)) continue;
     if (is_taken_over(facts, *loader->file) && !copies_by_hand(facts, *loader->file)) continue;
     if (!moves_batches(facts, *loader)) continue;
     Fix fix{

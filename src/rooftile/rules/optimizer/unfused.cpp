@@ -36,6 +36,12 @@ bool has_fused(std::string_view name) {
   return name == "torch.optim.Adam" || name == "torch.optim.AdamW" || name == "torch.optim.SGD";
 }
 
+// PyTorch 2.0 to 2.3 refuse weights that are moved after the optimizer is made.
+bool has_weights_on_gpu(const Call& call) {
+  const Argument* weights = call.argument("params", 0);
+  return weights != nullptr && weights->value->type->on_gpu();
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* call : facts.constructions(TypeKind::optimizer)) {
@@ -46,7 +52,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (!is_reached_by_default(facts, *call)) continue;
     Fix fix{"Pass fused=True; the weights have to be on the GPU and in floating point",
             Exactness::exact_arithmetic};
-    add_edit(add_argument(*call, "fused", "True"), fix);
+    if (has_weights_on_gpu(*call)) add_edit(add_argument(*call, "fused", "True"), fix);
+    needs_torch(facts, {2, 0}, fix);
     Finding finding = finding_at(
         *call,
         fmt::format("{} runs a dozen kernels over all weights, fused it is one", call->method),

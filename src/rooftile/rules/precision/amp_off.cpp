@@ -21,7 +21,7 @@ constexpr std::string_view kDoc = R"md(
 A program that trains a model with layers large enough for Tensor Cores on a GPU, and nowhere uses
 or offers mixed precision, 16-bit weights or TF32. Large enough are convolutions from and to 64
 channels, layers of 512 features, and models of torchvision, timm, transformers and the like. One
-finding per program.
+finding per training loop, however many programs run it.
 
 ## Why it costs time
 In fp32, GEMMs run on CUDA cores: 19.5 TFLOPS on an A100, against 312 in bf16.
@@ -186,7 +186,12 @@ std::vector<Finding> find(const SourceFacts& facts, const Device* gpu) {
     const auto layer = tensor_core_sized_layer(facts, *program);
     if (!layer || is_adversarial(facts, *program)) continue;
     if (trains_head_only(facts, *program, *layer->call)) continue;
-    findings.push_back(finding_for(facts, *program, *layer, gpu));
+    Finding finding = finding_for(facts, *program, *layer, gpu);
+    // Programs that share their training loop are changed there, all at once.
+    const bool is_new = std::ranges::none_of(findings, [&](const Finding& other) {
+      return other.location.file == finding.location.file && other.spot.line == finding.spot.line;
+    });
+    if (is_new) findings.push_back(std::move(finding));
   }
   return findings;
 }

@@ -25,7 +25,8 @@ current optimizers.
 Nothing is saved.
 
 ## When not to
-- The program must run on PyTorch before 1.10 (`torch.autocast`) or 2.3 (`torch.amp.GradScaler`).
+- The program must run on PyTorch before 1.10 (`torch.autocast`) or 2.3 (`torch.amp.GradScaler`). It is
+  not reported where requirements.txt, setup.py, pyproject.toml, environment.yml or the readme says so.
 
 ## Evidence
 - PyTorch documentation, torch.amp: "torch.cuda.amp.autocast(args...) is deprecated".
@@ -33,6 +34,8 @@ Nothing is saved.
 )md";
 
 using namespace source;
+
+constexpr TorchVersion kAutocast{1, 10}, kGradScaler{2, 3};  // torch.autocast, torch.amp.GradScaler
 
 bool is_old_autocast(std::string_view name) {
   return name == "torch.cuda.amp.autocast" || name == "torch.cuda.amp.autocast_mode.autocast";
@@ -74,6 +77,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
                     "apex.amp.initialize"})) {
     if (!trains_on_gpu(facts, *call->file)) continue;
     const bool is_apex = call->name.starts_with("apex.");
+    const TorchVersion since = is_old_autocast(call->name) ? kAutocast : kGradScaler;
+    if (!is_apex && facts.runs_before(since)) continue;
     Fix fix = is_old_autocast(call->name) ? autocast_fix(*call) : scaler_fix(*call);
     if (is_apex) {
       fix = {"Use torch.autocast and torch.amp.GradScaler; apex.amp is no longer developed",

@@ -14,7 +14,8 @@ namespace precision_scaler_not_in_checkpoint_rule {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 A checkpoint that contains an optimizer's `state_dict()` in a program that trains with a
-`GradScaler` and never saves `scaler.state_dict()`. A scaler that an option switches on counts.
+`GradScaler` and never saves `scaler.state_dict()`. A scaler that an option switches on counts. One
+finding for each program; it lists the other places that keep an optimizer's state.
 
 ## Why it costs time
 A resumed run starts with the initial scale again. Steps are skipped until it has halved often
@@ -47,6 +48,10 @@ bool is_optimizer_state(const Call& call) {
 // An entry of a dictionary, an item that is set, or handed to torch.save itself: what a checkpoint
 // is made of, wherever it is written.
 bool is_kept(const Call& call) {
+  // `optimizer.load_state_dict({**optimizer.state_dict(), **saved})` is loaded.
+  for (const Expr* outer = call.expr->parent; outer != nullptr; outer = outer->parent) {
+    if (outer->call() != nullptr && outer->call()->method == "load_state_dict") return false;
+  }
   const Statement* statement = call.statement;
   const bool is_item = statement != nullptr && statement->kind == StatementKind::assignment &&
                        statement->target != nullptr &&
@@ -57,7 +62,6 @@ bool is_kept(const Call& call) {
     if (outer->call() == nullptr) continue;
     const std::string_view method = outer->call()->method;
     if (method == "dict" || method == "save" || method == "update") return true;
-    if (method == "load_state_dict") return false;
   }
   return false;
 }
@@ -106,7 +110,8 @@ const Call* enabled_scaler(const SourceFacts& facts, const Program& program) {
   return nullptr;
 }
 
-Finding finding_for(const Call& state, const Call& scaler) {
+// `more` are the other places where the program keeps the state of an optimizer.
+Finding finding_for(const Call& state, const Call& scaler, const std::vector<const Call*>& more) {
   Finding finding = finding_at(
       state,
       "the checkpoint has the optimizer's state but not the scaler's: a resumed run starts again "
@@ -116,23 +121,30 @@ Finding finding_for(const Call& state, const Call& scaler) {
   finding.evidence = {
       fmt::format("scaler at {}, its state_dict() is never used", place_text(scaler, *state.file)),
       "PyTorch recipe, Automatic Mixed Precision, Saving/Resuming"};
+  for (const Call* other : more) {
+    finding.evidence.push_back(fmt::format("the same at {}", place_text(*other, *state.file)));
+  }
   return finding;
 }
 
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   const std::vector<const Call*>& states = facts.method_calls("state_dict");
-  // A function that keeps several states, or several copies, is one place to edit.
   std::set<std::pair<const File*, const FunctionDef*>> seen;
   for (const Program* program : training_programs(facts)) {
     const Call* scaler = enabled_scaler(facts, *program);
     if (scaler == nullptr || saves_scaler(facts, *program)) continue;
+    std::vector<const Call*> kept;
     for (const Call* state : states) {
       if (!is_optimizer_state(*state) || !is_kept(*state) || keeps_others(*state)) continue;
       if (!program->has(*state->file) || state->file->is_test) continue;
-      if (!seen.emplace(state->file, state->function).second) continue;
-      findings.push_back(finding_for(*state, *scaler));
+      // A function that keeps several states, or several copies, is one place to edit.
+      if (seen.emplace(state->file, state->function).second) kept.push_back(state);
     }
+    if (kept.empty()) continue;
+    const Call* first = kept.front();
+    kept.erase(kept.begin());
+    findings.push_back(finding_for(*first, *scaler, kept));
   }
   return findings;
 }

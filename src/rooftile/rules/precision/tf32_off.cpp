@@ -31,6 +31,7 @@ In a model, the time model predicts the GEMMs in TF32. From a script alone nothi
 - Somebody may have kept the layer in fp32 on purpose: routers, norms of logits, scientific code.
 - Convolutions and recurrent layers are not reported: cuDNN uses TF32 by default.
 - GPUs before Ampere have no TF32; memory-bound GEMMs gain little.
+- A context manager that sets it for its block and then back.
 - Scripts with float64, second-order derivatives or reinforcement learning, and switches that are off
   by default, are not reported.
 
@@ -75,9 +76,12 @@ void check_assignments(const source::SourceFacts& facts, std::vector<Finding>& f
       if (!facts.value(statement->value).is_false() || wants_fp32(facts, *statement->file))
         continue;
       if (!source::is_reached_by_default(facts, *statement)) continue;
+      if (source::is_for_a_while(*statement)) continue;
       Fix fix{"Set it to True, or remove the line where fp32 digits are not needed",
               Exactness::changes_numerics};
-      add_edit(replace(*statement->file, statement->value->range, "True"), fix);
+      if (statement->value->kind == source::ExprKind::boolean) {
+        add_edit(replace(*statement->file, statement->value->range, "True"), fix);
+      }
       const bool is_cudnn = name.find("cudnn") != std::string_view::npos;
       findings.push_back(finding_in_script(
           finding_at(*statement,

@@ -2,6 +2,7 @@
 
 #include <unordered_set>
 
+#include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -10,7 +11,7 @@ namespace training_loop_profiler_left_on_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A training loop inside `torch.profiler.profile` without `schedule`,
+A training loop, or a part of each of its steps, inside `torch.profiler.profile` without `schedule`,
 `torch.autograd.profiler.profile` or `emit_nvtx`.
 
 ## Why it costs time
@@ -71,8 +72,36 @@ bool is_for_profiling(const File& file) {
          file.path.find("bench") != std::string::npos;
 }
 
-std::vector<Finding> find(const SourceFacts& facts) {
+// `with emit_nvtx():` around a part of each step.
+std::vector<Finding> profiled_steps(const SourceFacts& facts) {
   std::vector<Finding> findings;
+  for (const auto& file : facts.files) {
+    if (!mentions(*file, {"profile", "profiler", "emit_nvtx"}) || is_for_profiling(*file)) continue;
+    if (!trains_on_gpu(facts, *file)) continue;
+    for (const Statement* statement : file->statements) {
+      const bool is_with = statement->kind == StatementKind::with_ && !statement->items.empty();
+      const Expr* manager = is_with ? statement->items.front().context : nullptr;
+      const Call* profiler = manager == nullptr ? nullptr : endless_profiler(facts, manager);
+      if (profiler == nullptr || !is_hot(facts, *statement)) continue;
+      const Statement* loop = training_loop_around(*statement);
+      if (loop != nullptr && is_bounded(facts, *loop->loop)) continue;
+      Finding finding = finding_at(
+          *statement,
+          fmt::format("each training step runs under {}: every operation pays for its record, and "
+                      "the profiler starts and ends once a step",
+                      profiler->method),
+          {"Remove it, or put it behind a flag that is off, or profile a few steps by "
+           "torch.profiler.schedule",
+           Exactness::bit_exact});
+      finding.evidence = {"PyTorch performance tuning guide, Disable debugging APIs"};
+      findings.push_back(std::move(finding));
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> find(const SourceFacts& facts) {
+  std::vector<Finding> findings = profiled_steps(facts);
   std::unordered_set<const Call*> seen;
   for (const Loop* loop : facts.loops(LoopRole::training_step)) {
     if (!trains_on_gpu(facts, *loop->file) || is_bounded(facts, *loop)) continue;

@@ -1,0 +1,62 @@
+#include "rooftile/readers/python/torch_version.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "rooftile/fix.h"
+#include "rooftile/rooftile.h"
+#include "tests/support/temporary_folder.h"
+
+namespace rooftile::source {
+namespace {
+
+TEST(TorchVersion, IsTheLowestThatIsStated) {
+  const auto version = [](std::string_view text) {
+    const auto found = stated_torch(text);
+    return found ? found->major * 100 + found->minor : 0;
+  };
+  EXPECT_EQ(version("numpy\ntorch>=1.8,<3\n"), 108);
+  EXPECT_EQ(version("  - pytorch=1.12.1=py3.8_cuda11\n"), 112);
+  EXPECT_EQ(version("install_requires=['torch >= 2.1']"), 201);
+  EXPECT_EQ(version("torch = \"^2.3.0\""), 203);
+  EXPECT_EQ(version("Tested with PyTorch 1.10+ and **PyTorch** 2.0"), 110);
+  EXPECT_EQ(version("torch==2.4.0+cu121\ntorchvision==0.9\n"), 204);
+  EXPECT_EQ(version("torch<2.0\ntorch-scatter==1.2\npip install torch\nimport torch.nn"), 0);
+  EXPECT_EQ(version("torch"), 0);
+  EXPECT_EQ(version("torch 99999999999.1"), 0);
+}
+
+const std::string kOldNames =
+    "import torch\n"
+    "from torch import nn\n"
+    "model = nn.Linear(512, 512).cuda()\n"
+    "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    "for x, y in loader:\n"
+    "    with torch.cuda.amp.autocast():\n"
+    "        loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())\n"
+    "    loss.backward()\n"
+    "    optimizer.step()\n";
+
+std::size_t fixed_files(const TemporaryFolder& folder) {
+  const std::string paths[] = {(folder / "src/train.py").string()};
+  FixOptions options;
+  options.rules = {find_rule("precision/deprecated-amp-api")};
+  return fix_scripts(paths, options)->files.size();
+}
+
+// torch.autocast came with 1.10.
+TEST(TorchVersion, DecidesWhichEditsAreMade) {
+  TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "src");
+  std::filesystem::create_directories(folder / ".git");
+  folder.write("src/train.py", kOldNames);
+  EXPECT_EQ(fixed_files(folder), 1U);
+  folder.write("README.md", "Needs PyTorch 1.8 or later.\n");
+  EXPECT_EQ(fixed_files(folder), 0U);
+  folder.write("requirements.txt", "torch>=1.10\n");
+  EXPECT_EQ(fixed_files(folder), 1U) << "requirements are read before the readme";
+}
+
+}  // namespace
+}  // namespace rooftile::source
