@@ -72,6 +72,22 @@ std::optional<Autocast> find(const SourceFacts& facts, const Expr* expr, int dep
 
 }  // namespace
 
+namespace {
+
+// `with autocast(enabled=args.amp): … else-branch of `if args.amp:`: off by the same flag.
+bool is_switched_off_on_the_way(const Autocast& found, const Context& context) {
+  const Argument* enabled = found.call == nullptr ? nullptr : found.call->argument("enabled");
+  if (enabled == nullptr || enabled->value == nullptr || enabled->followed) return false;
+  const std::string_view flag = found.call->file->slice(enabled->value->range);
+  return std::ranges::any_of(context.guards, [&](const Guard& guard) {
+    return guard.negated && guard.expr != nullptr && guard.statement != nullptr &&
+           guard.statement->file == found.call->file &&
+           found.call->file->slice(guard.expr->range) == flag;
+  });
+}
+
+}  // namespace
+
 std::optional<Autocast> autocast_of(const SourceFacts& facts, const Expr* manager) {
   return find(facts, manager, 0);
 }
@@ -79,7 +95,10 @@ std::optional<Autocast> autocast_of(const SourceFacts& facts, const Expr* manage
 std::optional<Autocast> autocast_around(const SourceFacts& facts, const Context& context) {
   for (auto guard = context.guards.rbegin(); guard != context.guards.rend(); ++guard) {
     if (guard->kind != GuardKind::autocast) continue;
-    if (auto found = autocast_of(facts, guard->expr)) return found;
+    if (auto found = autocast_of(facts, guard->expr)) {
+      found->is_off = found->is_off || is_switched_off_on_the_way(*found, context);
+      return found;
+    }
     Autocast unknown;
     unknown.call = guard->expr != nullptr ? guard->expr->call() : nullptr;
     unknown.may_be_off = true;

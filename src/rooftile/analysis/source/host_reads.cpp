@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "rooftile/analysis/source/asked_truth.h"
+#include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/own_optimizers.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/summed_losses.h"
@@ -46,6 +47,25 @@ bool moves_to_host(const Call& call) {
   return device->kind == ExprKind::text && device->word() == "cpu";
 }
 
+// `for batch in loader: names = batch["names"].cpu()` of a DataLoader: on the host, unless
+// something gets the batch as a whole and may move what is in it.
+bool is_of_unmoved_batch(const Expr& value) {
+  const Expr* root = &value;
+  while (root->kind == ExprKind::subscript && !root->children().empty()) root = root->children()[0];
+  const Statement* loop = root->kind == ExprKind::name ? root->binding() : nullptr;
+  if (loop == nullptr || loop->kind != StatementKind::for_ || !value.type->is(TypeKind::unknown)) {
+    return false;
+  }
+  const Call* loader = loader_of(&value);
+  if (loader == nullptr || !is_torch_loader(*loader)) return false;
+  return std::ranges::none_of(calls_inside(*loop), [&](const Call* call) {
+    return std::ranges::any_of(call->arguments, [&](const Argument& argument) {
+      return argument.value != nullptr && argument.value->kind == ExprKind::name &&
+             argument.value->word() == root->word();
+    });
+  });
+}
+
 bool reads_by_method(const Call& call) {
   if (moves_to_host(call)) return !is_surely_host(call.receiver_type());
   if (call.receiver == nullptr || !call.arguments.empty()) return false;
@@ -56,7 +76,7 @@ bool reads_by_method(const Call& call) {
     if (is_surely_host(type) || comes_from_numpy(call.receiver)) return false;
     return !type.is(TypeKind::unknown) || !is_moved_later(call.receiver);
   }
-  if (call.method == "cpu") return !is_surely_host(type);
+  if (call.method == "cpu") return !is_surely_host(type) && !is_of_unmoved_batch(*call.receiver);
   return is_one_of(call.method, {"tolist", "numpy"}) && may_wait(call.receiver);
 }
 

@@ -49,6 +49,12 @@ const FunctionDef* start_of(const SourceFacts& facts, const Context& context,
   return is_trial(facts, first) ? first.target : first.function;
 }
 
+// The way down starts in a function that nothing runs.
+bool starts_nowhere(const SourceFacts& facts, const Context& context, const FunctionDef* function) {
+  const FunctionDef* first = context.calls.empty() ? function : context.calls.front()->function;
+  return first != nullptr && is_never_used(facts, *first);
+}
+
 const FunctionDef* function_of(const Guard& guard) {
   if (guard.statement != nullptr) return guard.statement->function;
   const Statement* decorated = guard.expr == nullptr ? nullptr : guard.expr->statement;
@@ -273,6 +279,7 @@ bool any_way(const SourceFacts& facts, const Node& node, const File& file,
   const std::vector<Context> contexts = ways_to(facts, node, function);
   return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
     if (!matches(facts, context, function, where)) return false;
+    if (starts_nowhere(facts, context, function)) return false;
     if (where == Where::evaluation_too) return runs_with(facts, context, is_shut_for_good);
     return runs_on_each_pass(facts, context) || runs_either_way(facts, context, contexts);
   });
@@ -329,7 +336,8 @@ std::vector<const Call*> launched_calls(const SourceFacts& facts,
     if (programs.empty() || !runs) return true;
     const auto contexts = facts.contexts(*call);
     return std::none_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-      return !lacks_items_on_the_way(context) && is_reached_when_launched(facts, context);
+      return !lacks_items_on_the_way(context) && is_reached_when_launched(facts, context) &&
+             !starts_nowhere(facts, context, call->function);
     });
   });
   return calls;

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cctype>
 #include <initializer_list>
+#include <unordered_map>
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
+#include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
 namespace {
@@ -140,6 +142,45 @@ bool is_named_nowhere(const SourceFacts& facts, const FunctionDef& function) {
     const bool is_own = file.get() == function.file;
     return count_names(*file, function.name) > (is_own ? 1 : 0);
   });
+}
+
+namespace {
+
+struct NeverUsed {
+  std::unordered_map<const FunctionDef*, bool> known;
+};
+
+bool names_function(const File& file, std::string_view name) {
+  return std::ranges::any_of(file.statements, [&](const Statement* statement) {
+    bool names = false;
+    for_own_expressions(*statement, [&](const Expr* expr) {
+      visit(expr, [&](const Expr& part) {
+        names = names || (part.kind == ExprKind::name && part.word() == name);
+        return !names;
+      });
+    });
+    return names;
+  });
+}
+
+bool stands_unused(const SourceFacts& facts, const FunctionDef& function) {
+  const File& file = *function.file;
+  const bool may_be = file.is_entry && !file.is_notebook && function.class_def == nullptr &&
+                      function.outer == nullptr && function.decorators.empty() &&
+                      function.callers.empty() && function.name != "main";
+  if (!may_be || is_taken_by_name(facts, file)) return false;
+  const bool is_imported = std::ranges::any_of(facts.files, [&](const auto& other) {
+    return std::ranges::find(other->imported, &file) != other->imported.end();
+  });
+  return !is_imported && !names_function(file, function.name);
+}
+
+}  // namespace
+
+bool is_never_used(const SourceFacts& facts, const FunctionDef& function) {
+  const auto [found, is_new] = facts.store().kept<NeverUsed>().known.try_emplace(&function, false);
+  if (is_new) found->second = stands_unused(facts, function);
+  return found->second;
 }
 
 bool is_made_nowhere(const SourceFacts& facts, const ClassDef& def) {

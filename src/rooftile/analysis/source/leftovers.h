@@ -7,6 +7,9 @@ namespace rooftile::source {
 
 // Whether no file uses the function's name, comments left out, but where it is defined.
 bool is_named_nowhere(const SourceFacts& facts, const FunctionDef& function);
+// A function of a script that is started, which nothing in it calls or names, and which no other
+// file can take: what stands in it never runs.
+bool is_never_used(const SourceFacts& facts, const FunctionDef& function);
 // A class without bases that no call makes, and whose name stands for no other use of it: a file
 // that has a class of that name means its own.
 bool is_made_nowhere(const SourceFacts& facts, const ClassDef& def);

@@ -50,13 +50,28 @@ bool is_part_of_module(const Expr* expr) {
          object.type->is(TypeKind::module);
 }
 
+bool is_switch(const Expr& expr, int depth = 0);
+
+// A parameter for which each caller passes True or False, or a switch of its own.
+bool is_passed_as_switch(const FunctionDef& function, std::string_view parameter, int depth) {
+  constexpr int kMaxDepth = 3;
+  return depth < kMaxDepth && !function.callers.empty() &&
+         std::ranges::all_of(function.callers, [&](const Call* caller) {
+           const Argument* given = passed_argument(*caller, function, parameter);
+           return given != nullptr && given->value != nullptr &&
+                  (given->value->kind == ExprKind::boolean || is_switch(*given->value, depth + 1));
+         });
+}
+
 // `pool=False`: a switch, whatever a caller seems to pass for it.
-bool is_switch(const Expr& expr) {
+bool is_switch(const Expr& expr, int depth) {
   const FunctionDef* function = expr.statement == nullptr ? nullptr : expr.statement->function;
   if (expr.kind != ExprKind::name || expr.binding() != nullptr || function == nullptr) return false;
   const auto parameter = std::ranges::find(function->parameters, expr.word(), &Parameter::name);
-  return parameter != function->parameters.end() && parameter->default_value != nullptr &&
-         parameter->default_value->kind == ExprKind::boolean;
+  if (parameter == function->parameters.end()) return false;
+  const bool is_by_default =
+      parameter->default_value != nullptr && parameter->default_value->kind == ExprKind::boolean;
+  return is_by_default || is_passed_as_switch(*function, parameter->name, depth);
 }
 
 // A parameter for which one caller passes a tensor on a GPU, and others may pass one elsewhere.

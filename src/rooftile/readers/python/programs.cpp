@@ -229,6 +229,29 @@ bool is_short_trial(const Loop& loop) {
          std::atoi(std::string(passes->word()).c_str()) <= kFewPasses;
 }
 
+// `for _ in range(3):` of a loop that nothing goes around: a few steps to see whether it runs.
+bool is_smoke_test(const Loop& loop) {
+  constexpr int kMostPasses = 3;
+  const Statement& statement = *loop.statement;
+  const Call* over = statement.value == nullptr ? nullptr : statement.value->call();
+  const bool counts = loop.role == LoopRole::training_step && loop.loader == nullptr &&
+                      over != nullptr && over->name == "range" && over->arguments.size() == 1 &&
+                      over->arguments.front().value->kind == ExprKind::integer;
+  if (!counts || loop_around(statement.parent) != nullptr) return false;
+  const std::string_view passes = over->arguments.front().value->word();
+  const bool is_called = loop.function != nullptr && !loop.function->callers.empty();
+  return !is_called && passes.size() == 1 && passes.front() - '0' <= kMostPasses;
+}
+
+// Smoke tests train nothing.
+void leave_smoke_tests_out(SourceFacts& facts) {
+  for (const auto& file : facts.files) {
+    for (const Loop* loop : file->loops) {
+      if (is_smoke_test(*loop)) const_cast<Loop*>(loop)->role = LoopRole::other;
+    }
+  }
+}
+
 // A file of modules that tries them out under its main guard.
 bool tries_modules_out(const File& file) {
   if (file.is_notebook || std::ranges::none_of(file.classes, &ClassDef::is_module)) return false;
@@ -317,6 +340,7 @@ void mark_steps_of_libraries(const SourceFacts& facts) {
 }  // namespace
 
 void find_programs(SourceFacts& facts) {
+  leave_smoke_tests_out(facts);
   FileSet reached;
   for (const auto& file : facts.files) {
     file->is_entry = is_entry(*file);

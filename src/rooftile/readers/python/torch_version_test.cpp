@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "rooftile/fix.h"
+#include "rooftile/readers/python/read_python.h"
 #include "rooftile/rooftile.h"
 #include "tests/support/temporary_folder.h"
 
@@ -56,6 +57,39 @@ TEST(TorchVersion, DecidesWhichEditsAreMade) {
   EXPECT_EQ(fixed_files(folder), 0U);
   folder.write("requirements.txt", "torch>=1.10\n");
   EXPECT_EQ(fixed_files(folder), 1U) << "requirements are read before the readme";
+}
+
+const std::string kOpenDevice =
+    "import torch\n"
+    "from torch import nn\n"
+    "def train(model, loader, device):\n"
+    "    model = model.to(device)\n"
+    "    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    "    for x, y in loader:\n"
+    "        loss = nn.functional.mse_loss(model(x.to(device)), y.to(device))\n"
+    "        loss.backward()\n"
+    "        optimizer.step()\n"
+    "train(nn.Linear(8, 8), make_loader(), cfg.accelerator)\n";
+
+bool trains_on_gpu(const std::string& path, bool on_gpu) {
+  PythonOptions options;
+  options.on_gpu = on_gpu;
+  const std::string paths[] = {path};
+  const Result<SourceFacts> facts = read_python(paths, options);
+  return facts && facts->programs.size() == 1 && facts->programs.front().trains_on_gpu;
+}
+
+// The user's word decides what the source leaves open, and nothing else.
+TEST(OpenDevices, AreGpusByTheUsersWord) {
+  TemporaryFolder folder;
+  const std::string file = folder.write("train.py", kOpenDevice);
+  EXPECT_TRUE(trains_on_gpu(file, false)) << "the script is named itself";
+  EXPECT_FALSE(trains_on_gpu(folder.path().string(), false));
+  EXPECT_TRUE(trains_on_gpu(folder.path().string(), true));
+  std::string on_host = kOpenDevice;
+  on_host.replace(on_host.find("cfg.accelerator"), 15, "\"cpu\"");
+  folder.write("train.py", on_host);
+  EXPECT_FALSE(trains_on_gpu(file, true));
 }
 
 }  // namespace

@@ -222,17 +222,19 @@ bool holds_module(const ClassDef& whole, const ClassDef& part, int depth = 0) {
          });
 }
 
-// `def train(self, mode=True): super().train(mode); self.net.eval()`: what is in that network
-// normalises with stored statistics, and its biases count.
+// `def train(self, mode=True): super().train(mode); self.net.eval()`, of a module or of a class
+// around one: what is in that network normalises with stored statistics, and its biases count.
 bool stays_in_evaluation(const SourceFacts& facts, const Call& layer) {
   const ClassDef* def = layer.function == nullptr ? nullptr : layer.function->class_def;
   if (def == nullptr) return false;
   return std::ranges::any_of(facts.method_calls("eval"), [&](const Call* call) {
     const bool is_hook = call->receiver != nullptr && call->function != nullptr &&
-                         call->function->name == "train" && call->function->class_def != nullptr &&
-                         call->function->class_def->is_module;
+                         call->function->name == "train" && call->function->class_def != nullptr;
     const ClassDef* whole = is_hook ? call->receiver_type().class_def : nullptr;
-    return whole != nullptr && whole != call->function->class_def && holds_module(*whole, *def);
+    if (whole == nullptr || whole == call->function->class_def) return false;
+    // Layers that functions of other files make are not all seen.
+    const bool is_apart = whole->file != def->file && whole->file != call->file;
+    return holds_module(*whole, *def) || (is_apart && leads_to(*whole->file, *def->file));
   });
 }
 

@@ -96,11 +96,27 @@ bool is_in_unused_helper(const SourceFacts& facts, const Call& call) {
   return is_named_nowhere(facts, *function);
 }
 
+// DataParallel, and user-defined classes that derive from it.
+std::vector<const Call*> wrapping_calls(const SourceFacts& facts) {
+  std::vector<const Call*> calls =
+      launched_calls(facts, {"torch.nn.DataParallel", "torch.nn.parallel.data_parallel"});
+  for (const auto& file : facts.files) {
+    for (const ClassDef* def : file->classes) {
+      const bool derives = std::ranges::any_of(def->bases, [](const Expr* base) {
+        return base->full_name() == "torch.nn.DataParallel";
+      });
+      if (!derives) continue;
+      const auto made = launched_calls(facts, {def->full_name});
+      calls.insert(calls.end(), made.begin(), made.end());
+    }
+  }
+  return calls;
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   const Trainers trainers = training_functions(facts);
-  for (const Call* call :
-       launched_calls(facts, {"torch.nn.DataParallel", "torch.nn.parallel.data_parallel"})) {
+  for (const Call* call : wrapping_calls(facts)) {
     if (call->arguments.empty() || !trains_with_it(facts, *call)) continue;
     // The function splits one pass; outside of training it only samples.
     if (call->method == "data_parallel" && !is_hot(facts, *call)) continue;

@@ -93,10 +93,26 @@ struct Accumulation {
   const Statement* test = nullptr;  // the if around the step, or the loop of micro-batches
 };
 
+// `if update_gradients:` of a parameter that each caller passes True for, or leaves at True.
+bool is_true_for_all(const SourceFacts& facts, const Expr& condition) {
+  const FunctionDef* function =
+      condition.statement == nullptr ? nullptr : condition.statement->function;
+  const bool is_open = condition.kind == ExprKind::name && condition.binding() == nullptr;
+  if (!is_open || function == nullptr || function->callers.empty()) return false;
+  const auto parameter =
+      std::ranges::find(function->parameters, condition.word(), &Parameter::name);
+  if (parameter == function->parameters.end()) return false;
+  return std::ranges::all_of(function->callers, [&](const Call* caller) {
+    const Argument* given = passed_argument(*caller, *function, condition.word());
+    return facts.value(given != nullptr ? given->value : parameter->default_value).is_true();
+  });
+}
+
 // `if (logging and step % n == 0) or not logging:` is open with all options at their defaults.
 // Where the option is the count itself, whoever sets it gets the cost.
 bool is_open_by_default(const SourceFacts& facts, const Statement& test) {
   const Expr* condition = test.value;
+  if (condition != nullptr && is_true_for_all(facts, *condition)) return true;
   const bool is_choice = test.kind == StatementKind::if_ && condition != nullptr &&
                          condition->kind == ExprKind::logical && condition->word() == "or";
   return is_choice && std::ranges::any_of(condition->children(), [&](const Expr* operand) {

@@ -174,6 +174,23 @@ std::string others_text(const Group& group) {
                      group.reads.size() > 6 ? ", ..." : "");
 }
 
+// A bound of a slice, or an argument of what wants sizes: range(n), x.split(lengths.tolist()).
+bool gives_size(const Expr& read) {
+  constexpr std::string_view kTakers[] = {
+      "range", "split", "zeros", "ones",   "empty",
+      "full",  "view",  "pad",   "expand", "pack_padded_sequence"};
+  const auto takes = [&](const Call* call) {
+    return call != nullptr && std::ranges::find(kTakers, call->method) != std::end(kTakers);
+  };
+  if (takes(read.call())) return true;
+  for (const Expr* at = &read; at->parent != nullptr; at = at->parent) {
+    if (at->parent->kind == ExprKind::slice || takes(at->parent->call())) return true;
+    const bool is_wrapped = at->parent->call() != nullptr && at->parent->call()->method == "int";
+    if (!is_wrapped) return false;
+  }
+  return false;
+}
+
 // What to do instead depends on what the host does with the value.
 std::string_view remedy_for(const HostRead& read) {
   const Expr* top = read.expr;
@@ -183,6 +200,11 @@ std::string_view remedy_for(const HostRead& read) {
       return "Index with the tensor itself, or let the host draw the number, since each read "
              "empties the launch queue";
     }
+  }
+  if (gives_size(*read.expr)) {
+    return "Take the number on the host, before the batch is moved: as a size it cannot stay on "
+           "the "
+           "GPU, and each read empties the launch queue";
   }
   const StatementKind kind = read.statement->kind;
   const bool decides =
