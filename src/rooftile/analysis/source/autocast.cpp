@@ -1,5 +1,7 @@
 #include "rooftile/analysis/source/autocast.h"
 
+#include <algorithm>
+
 #include "rooftile/analysis/source/program_queries.h"
 
 namespace rooftile::source {
@@ -74,7 +76,7 @@ std::optional<Autocast> find(const SourceFacts& facts, const Expr* expr, int dep
 
 namespace {
 
-// `with autocast(enabled=args.amp): … else-branch of `if args.amp:`: off by the same flag.
+// In the else of `if args.amp:` under `autocast(enabled=args.amp)`: off by the same flag.
 bool is_switched_off_on_the_way(const Autocast& found, const Context& context) {
   const Argument* enabled = found.call == nullptr ? nullptr : found.call->argument("enabled");
   if (enabled == nullptr || enabled->value == nullptr || enabled->followed) return false;
