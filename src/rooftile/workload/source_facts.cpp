@@ -107,6 +107,8 @@ void Expr::set_call(const Call* call) {
   call_ = call;
 }
 
+void Expr::set_function(const FunctionDef* def) { function_ = def; }
+
 void Expr::set_origin(const NameOrigin* origin) { origin_ = origin; }
 
 void Store::set_origin(Expr& expr, std::string_view full_name, const Statement* binding) {

@@ -63,6 +63,7 @@ struct Store {
   std::unordered_map<const File*, std::unordered_map<std::string_view, Option>> file_options;
 
   std::unordered_map<const File*, std::vector<std::size_t>> programs_by_file;  // by their places
+  bool is_complete = false;  // nothing changes any more
   const Type* intern(const Type& type) { return &*types.insert(type).first; }
   std::string_view intern(std::string_view text) { return *names.emplace(text).first; }
   // What an analysis works out once and is asked for again: its own type, one object of each.

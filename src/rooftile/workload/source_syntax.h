@@ -55,7 +55,7 @@ enum class ExprKind : std::uint8_t {
   comparison,   // word: the first operator (<, ==, in, not in, is, …); children: operands
   logical,      // word: and, or, not; children: operands
   conditional,  // children: value if true, condition, value if false
-  lambda,       // children: body
+  lambda,       // function: its parameters; children: body
   comprehension,  // children: element (or key, value), then for_clauses and conditions
   for_clause,     // of a comprehension; children: target, iterable
   starred,        // *x or **x (word); children: x
@@ -89,7 +89,8 @@ struct alignas(64) Expr {
   };
   union {
     const NameOrigin* origin_ = nullptr;
-    const Call* call_;  // of a call
+    const Call* call_;             // of a call
+    const FunctionDef* function_;  // of a lambda
   };
   const char* word_ = nullptr;
 
@@ -103,6 +104,8 @@ struct alignas(64) Expr {
     return {child_count_ == 1 ? &child_ : children_, child_count_};
   }
   const Call* call() const { return kind == ExprKind::call ? call_ : nullptr; }
+  // Of a lambda: its parameters; it has no body and is not among the functions of its file.
+  const FunctionDef* function() const { return kind == ExprKind::lambda ? function_ : nullptr; }
   // Of a name or attribute that leads to an import or to a definition of the given files:
   // "torch.nn.functional", "train.Net". Empty for variables and what is unknown.
   std::string_view full_name() const { return has_origin() ? origin_->full_name : ""; }
@@ -114,10 +117,13 @@ struct alignas(64) Expr {
   void set_word(std::string_view word);  // of at most 16 MiB: what is more is cut off
   void set_children(std::span<const Expr* const> children);
   void set_call(const Call* call);            // it is of the kind from then on
-  void set_origin(const NameOrigin* origin);  // of no call
+  void set_function(const FunctionDef* def);  // of a lambda
+  void set_origin(const NameOrigin* origin);  // of no call and no lambda
 
  private:
-  bool has_origin() const { return kind != ExprKind::call && origin_ != nullptr; }
+  bool has_origin() const {
+    return kind != ExprKind::call && kind != ExprKind::lambda && origin_ != nullptr;
+  }
 };
 static_assert(sizeof(Expr) == 64);
 

@@ -229,6 +229,13 @@ void Lowering::comprehension(Expr* expr, Id id) {
 }
 
 void Lowering::lambda(Expr* expr, Id id) {
+  FunctionDef& def = memory_.functions.emplace_back();
+  def.statement = statement_;
+  def.outer = function_;
+  def.file = &file_;
+  def.returns = &unknown_type();
+  if (const Id list = child(id, Field::parameters)) def.parameters = parameters(list);
+  expr->set_function(&def);
   const std::size_t mark = children_.size();
   if (const Id body = child(id, Field::body)) push(body, expr);
   set_children(expr, mark);

@@ -88,6 +88,7 @@ Result<SourceFacts> build(std::vector<Candidate> candidates, const PythonOptions
   find_loop_roles(facts);
   find_layers(facts);
   find_programs(facts);
+  facts.store().is_complete = true;
   return facts;
 }
 

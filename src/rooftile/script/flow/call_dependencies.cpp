@@ -1,0 +1,169 @@
+// What calls depend on (flow.h).
+#include <algorithm>
+
+#include "rooftile/base/text.h"
+#include "rooftile/script/flow/flow.h"
+#include "rooftile/workload/source_entries.h"
+
+namespace rooftile::script {
+namespace {
+
+// Decorators after which a function gives what it gave before.
+bool keeps_results(const source::Expr& decorator) {
+  const std::string_view name =
+      decorator.call() != nullptr ? decorator.call()->name : decorator.full_name();
+  const std::string_view word =
+      decorator.call() != nullptr ? decorator.call()->method : decorator.word();
+  return name.starts_with("torch.") || name.starts_with("hydra.") || name.starts_with("click.") ||
+         is_one_of(word, {"staticmethod", "classmethod", "property", "cached_property", "cache",
+                          "lru_cache", "wraps", "override", "overload", "jit"});
+}
+
+}  // namespace
+
+std::uint32_t Flow::context_of(const source::Call& call) {
+  const auto next = static_cast<std::uint32_t>(contexts_.size());
+  const auto [place, is_new] = context_by_call_.try_emplace(&call, next);
+  if (is_new) contexts_.push_back(&call);
+  return place->second;
+}
+
+void Flow::connect_call(NodeId id, const Function& function, ValueId value) {
+  const Instruction& made = function.values[value];
+  const source::Call& call = *made.expr->call();
+  if (connect_library_call(id, function, made)) return;
+  const bool makes_object =
+      call.target != nullptr && call.target->name == "__init__" && call.method != "__init__";
+  if (makes_object || made.operands.empty()) return may_be_anything(id);
+  // A method by its name alone may be another one.
+  const bool is_sure =
+      call.target != nullptr && (call.target->class_def == nullptr || call.receiver == nullptr ||
+                                 call.receiver_type().class_def != nullptr);
+  if (is_sure) return connect_called(id, *call.target);
+  // What is called is a value, as a lambda in a variable.
+  depend(id, node_of(function, made.operands[0], nodes_[id].key.context));
+  nodes_[id].rule = Rule::items;
+  nodes_[id].may_depend_on_more = true;
+}
+
+// False where the call is none whose result is known by the library's name.
+bool Flow::connect_library_call(NodeId id, const Function& function, const Instruction& made) {
+  const source::Call& call = *made.expr->call();
+  const std::uint32_t context = nodes_[id].key.context;
+  const auto depend_on_argument = [&](std::size_t i, Certainty at_least) {
+    const std::optional<NodeId> given = node_of(call.arguments[i].value, &function, context);
+    if (!given) return may_be_anything(id);
+    depend(id, *given, at_least);
+  };
+  const bool is_plain = !call.arguments.empty() && !call.unknown_arguments;
+  if (is_plain && is_one_of(call.name, {"int", "float", "bool", "str"})) {
+    nodes_[id].rule = Rule::convert;
+    depend_on_argument(0, Certainty::literal);
+    return true;
+  }
+  if (is_plain && is_one_of(call.name, {"min", "max", "abs", "len"})) {
+    nodes_[id].rule = Rule::reduce;
+    for (std::size_t i = 0; i < call.arguments.size(); ++i) {
+      depend_on_argument(i, Certainty::literal);
+    }
+    return true;
+  }
+  const bool is_declared = call.name == "typer.Option" || call.name == "typer.Argument";
+  const bool has_fallback =
+      is_one_of(call.name, {"os.environ.get", "os.getenv"}) || source::is_fallback(call);
+  if (!is_declared && !has_fallback) return false;
+  const Expr* written =
+      is_declared || call.arguments.empty() ? nullptr : source::written_get(facts_->store(), call);
+  const std::size_t usual = is_declared ? 0 : 1;
+  if (written != nullptr) {
+    depend(id, written, Certainty::configurable);
+  } else if (usual < call.arguments.size()) {
+    depend_on_argument(usual, Certainty::configurable);
+  } else {
+    may_be_anything(id);
+  }
+  return true;
+}
+
+// What the function gives back to this call, and those that override it.
+void Flow::connect_called(NodeId id, const source::FunctionDef& def) {
+  const Key key = nodes_[id].key;
+  const auto& function = *static_cast<const Function*>(key.owner);
+  const std::uint32_t context = context_of(*function.values[key.id].expr->call());
+  std::vector<const source::FunctionDef*> all = overrides(def);
+  all.push_back(&def);
+  for (const source::FunctionDef* each : all) {
+    const Function* body = graphs_.body(*each);
+    if (body == nullptr) return may_be_anything(id);
+    depend(id, node({NodeKind::results, body, 0, context}), Certainty::constant);
+  }
+}
+
+void Flow::connect_results(NodeId id) {
+  const Key key = nodes_[id].key;
+  const auto& body = *static_cast<const Function*>(key.owner);
+  const bool is_open = body.def == nullptr || body.is_generator || body.def->is_async ||
+                       !std::ranges::all_of(body.def->decorators,
+                                            [](const Expr* each) { return keeps_results(*each); });
+  if (is_open) return may_be_anything(id);
+  for (const ValueId result : body.results) {
+    depend(id, node_of(body, body.values[result].operands[0], key.context));
+  }
+  if (body.reaches_end) is_constant(id, constant_of(ValueKind::none, nullptr));
+}
+
+// Methods of derived classes that a call of this one may lead to.
+std::vector<const source::FunctionDef*> Flow::overrides(const source::FunctionDef& def) {
+  if (def.class_def == nullptr) return {};
+  if (!std::exchange(has_derived_, true)) {
+    for (const auto& file : facts_->files) {
+      for (const source::ClassDef* each : file->classes) {
+        for (const source::ClassDef* base : source::lineage(each)) {
+          if (base != each) derived_[base].push_back(each);
+        }
+      }
+    }
+  }
+  std::vector<const source::FunctionDef*> found;
+  for (const source::ClassDef* each : derived_[def.class_def]) {
+    if (const source::FunctionDef* method = each->method(def.name)) found.push_back(method);
+  }
+  return found;
+}
+
+// Once it is known which list is unpacked, or what is called.
+void Flow::connect_more(NodeId id) {
+  const Node& first = nodes_[nodes_[id].dependencies.front().node];
+  const Key key = nodes_[id].key;
+  const Instruction& made = static_cast<const Function*>(key.owner)->values[key.id];
+  if (first.value.is_never_made() && !first.is_open) return;
+  const Value* only = first.is_open ? nullptr : first.value.only();
+  if (only == nullptr || only->found == nullptr) {
+    const bool names_function = only != nullptr && made.op == Op::call;
+    if (!names_function) return may_be_anything(id);
+  }
+  if (made.op != Op::call) return connect_items(id, *only, made.word);
+  if (only->found != nullptr && only->found->function() != nullptr) {
+    return connect_called(id, *only->found->function());
+  }
+  const auto& functions = facts_->store().functions_by_name;
+  const auto named = only->kind == ValueKind::name ? functions.find(only->text) : functions.end();
+  if (named == functions.end()) return may_be_anything(id);
+  connect_called(id, *named->second);
+}
+
+// The item at a place of a list or tuple that is written out; all of them without a place.
+void Flow::connect_items(NodeId id, const Value& list, std::string_view place) {
+  const bool is_row = list.kind == ValueKind::list && list.found->kind != source::ExprKind::dict;
+  const std::span<const Expr* const> items =
+      is_row ? list.found->children() : std::span<const Expr* const>();
+  const bool is_whole = std::ranges::none_of(
+      items, [](const Expr* item) { return item->kind == source::ExprKind::starred; });
+  const auto index = place.empty() ? std::optional<std::int64_t>(-1) : parse_integer(place);
+  const bool is_inside = index && *index < static_cast<std::int64_t>(items.size());
+  if (items.empty() || !is_whole || !is_inside) return may_be_anything(id);
+  if (*index >= 0) return depend(id, items[static_cast<std::size_t>(*index)], Certainty::constant);
+  for (const Expr* item : items) depend(id, item, Certainty::constant);
+}
+
+}  // namespace rooftile::script

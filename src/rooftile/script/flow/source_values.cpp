@@ -1,0 +1,40 @@
+// The values of SourceFacts: looked up in what flow.h works out.
+#include "rooftile/script/flow/flow.h"
+
+namespace rooftile::source {
+namespace {
+
+// Graphs never change; values do as long as the facts are read.
+struct KnownValues {
+  script::Graphs graphs;
+  std::unique_ptr<script::Flow> flow;
+};
+
+}  // namespace
+
+Value SourceFacts::value(const Expr* expr) const {
+  Value value;
+  value.found = expr;
+  if (expr != nullptr) {
+    auto& known = store_->kept<KnownValues>();
+    if (known.flow == nullptr || !store_->is_complete) {
+      known.flow = std::make_unique<script::Flow>(known.graphs);
+    }
+    const Value* only = known.flow->value(*this, *expr).only();
+    const bool is_lambda =
+        only != nullptr && only->found != nullptr && only->found->kind == ExprKind::lambda;
+    if (only != nullptr && !is_lambda) value = *only;
+  }
+  value.expr = expr;
+  return value;
+}
+
+Value SourceFacts::argument(const Call& call, std::string_view name, int position) const {
+  const Argument* given = call.argument(name, position);
+  if (given != nullptr) return value(given->value);
+  Value missing;
+  missing.kind = call.unknown_arguments ? ValueKind::unknown : ValueKind::absent;
+  return missing;
+}
+
+}  // namespace rooftile::source

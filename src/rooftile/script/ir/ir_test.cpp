@@ -1,0 +1,321 @@
+// Scripts as control-flow graphs: tables of text.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "rooftile/readers/python/read_python.h"
+#include "rooftile/script/ir/lower.h"
+#include "rooftile/script/ir/text.h"
+
+namespace rooftile::script {
+namespace {
+
+SourceFacts facts_of(std::string_view text) { return read_python_text("train.py", text).value(); }
+
+std::string ir_of(std::string_view script, std::size_t function = 0) {
+  const SourceFacts facts = facts_of(script);
+  const auto unit = lower(*facts.files.front());
+  return ir_text(*unit->functions.at(function));
+}
+
+struct IrCase {
+  const char* what;
+  const char* script;
+  std::size_t function;
+  const char* text;
+};
+
+const IrCase kCases[] = {
+    {"variables become values", "a = 1\nb = a + a\n", 0, R"(module "train"
+b0:
+  %0 = constant "1"
+  %1 = name "a" %0
+  %2 = name "a" %0
+  %3 = operation "+" %1 %2
+  leave
+exit "a" %0
+exit "b" %3
+)"},
+    {"branches meet in a phi", "def f(n):\n  if n:\n    n = 2\n  return n\n", 1,
+     R"(function "train.f"
+b0:
+  %0 = parameter "n"
+  %1 = name "n" %0
+  if %1 b1 b2
+b1: from b0
+  %2 = constant "2"
+  goto b3
+b2: from b0
+  goto b3
+b3: from b1 b2
+  %3 = phi "n" %2 %0
+  %4 = name "n" %3
+  %5 = result %4
+  leave
+)"},
+    {"a loop brings back what it changed, and keeps what it did not",
+     "def f(xs, k):\n  n = 0\n  for x in xs:\n    n += k\n  return n\n", 1, R"(function "train.f"
+b0:
+  %0 = parameter "xs"
+  %1 = parameter "k"
+  %2 = constant "0"
+  %3 = name "xs" %0
+  goto b1
+b1: from b0 b2
+  %4 = phi "n" %2 %8
+  either b2 b3
+b2: from b1
+  %5 = iterate %3
+  %6 = name "k" %1
+  %7 = name "n" %4
+  %8 = operation "+" %7 %6
+  goto b1
+b3: from b1
+  goto b4
+b4: from b3
+  %9 = name "n" %4
+  %10 = result %9
+  leave
+)"},
+    {"`or` and conditional expressions are blocks", "x = a or b\n", 0, R"(module "train"
+b0:
+  %0 = free "a"
+  %1 = name "a" %0
+  %2 = free "b"
+  if %1 b1 b2
+b1: from b0 b2
+  %4 = phi ".0" %1 %3
+  leave
+b2: from b0
+  %3 = name "b" %2
+  goto b1
+exit "x" %4
+)"},
+    {"a comprehension is a loop with variables of its own", "x = 1\ny = [x for x in x]\n", 0,
+     R"(module "train"
+b0:
+  %0 = constant "1"
+  %1 = name "x" %0
+  goto b1
+b1: from b0 b2
+  either b2 b3
+b2: from b1
+  %2 = iterate %1
+  %3 = name "x" %2
+  goto b1
+b3: from b1
+  %4 = sequence "comprehension" %3
+  leave
+exit "x" %0
+exit "y" %4
+)"},
+    {"a lambda is a function", "f = lambda x, k=2: x * k\n", 1, R"(lambda "lambda"
+b0:
+  %0 = parameter "x"
+  %1 = parameter "k"
+  %2 = name "x" %0
+  %3 = name "k" %1
+  %4 = operation "*" %2 %3
+  %5 = result %4
+  leave
+)"},
+    {"a handler sees each value that its try may have assigned",
+     "x = 0\ntry:\n  x = 1\nexcept E:\n  y = x\n", 0, R"(module "train"
+b0:
+  %0 = constant "0"
+  either b2 b1
+b1: from b0 b2
+  %1 = phi "x" %0 %2
+  either b5 b6
+b2: from b0
+  %2 = constant "1"
+  either b4 b1
+b3: from b4 b5
+  %3 = phi "x" %2 %1
+  %4 = phi "y" %5 %6
+  leave
+b4: from b2
+  goto b3
+b5: from b1
+  %6 = name "x" %1
+  goto b3
+b6: from b1
+  leave
+exit "x" %3
+exit "y" %4
+)"},
+    {"names that a pattern binds are not known", "x = 1\nmatch v:\n  case P(x):\n    pass\n", 0,
+     R"(module "train"
+b0:
+  %0 = constant "1"
+  %1 = free "v"
+  %2 = name "v" %1
+  either b2 b3
+b1: from b2 b3
+  %5 = phi "x" %4 %0
+  %6 = phi "P" %3 %7
+  leave
+b2: from b0
+  %3 = unknown
+  %4 = unknown
+  goto b1
+b3: from b0
+  goto b1
+exit "x" %5
+exit "P" %6
+)"},
+    {"class bodies, imports, decorators and attributes",
+     "import torch as t\n@t.d\nclass C:\n  k = 3\n  def f(self):\n    self.x = 1\n", 0,
+     R"(module "train"
+b0:
+  %0 = import "torch"
+  %1 = definition "train.C"
+  %2 = name "t" %0
+  %3 = attribute "d" %2
+  %4 = decorated %3 %1
+  leave
+exit "t" %0
+exit "C" %4
+)"},
+    {"a store is an instruction", "class C:\n  def f(self):\n    self.x, self.y = 1, 2\n", 2,
+     R"(function "train.C.f"
+b0:
+  %0 = parameter "self"
+  %1 = constant "1"
+  %2 = constant "2"
+  %3 = sequence "tuple" %1 %2
+  %4 = element "0" %3
+  %5 = name "self" %0
+  store
+)"},
+};
+
+TEST(Ir, IsAsTheTableSays) {
+  for (const IrCase& each : kCases) {
+    EXPECT_EQ(ir_of(each.script, each.function), each.text) << each.what << "\n" << each.script;
+  }
+}
+
+constexpr const char* kLong = R"(
+import os
+from lib import *
+
+@wrap(3)
+async def main(cfg, *rest, lr: float = 1e-3, **options):
+    global COUNT
+    COUNT = 0
+    with open(cfg.path) as f, lock:
+        text = f"{f.name} \"quoted\" {lr:.3f}"
+    try:
+        for i, (a, *b) in enumerate(rest):
+            if i % 2 == 0 and not a or b:
+                continue
+            while a < 10:
+                a += (y := a + 1)
+                if y > 5:
+                    break
+            else:
+                raise ValueError("no\nline")
+            options["k"][1:2] = [x + y for x in b if x for y in x if y] + [*b]
+    except (A, B) as error:
+        print(error)
+    finally:
+        del text
+    assert await rest[0](lambda z, *w, q=lr: (yield z)), {"a": {1, 2}, **options}
+    return (cfg if lr else None), {k: v for k, v in options.items()}
+
+class Net(Base, metaclass=M):
+    size: int = 4
+    half = size // 2
+
+    @property
+    def net(self):
+        def inner(): return self.size, COUNT
+        return inner
+)";
+
+TEST(Ir, TextReadsBackAsItWasWritten) {
+  const SourceFacts facts = facts_of(kLong);
+  const auto unit = lower(*facts.files.front());
+  EXPECT_EQ(unit->functions.size(), 6U);  // module, main, Net, its lambda, net, inner
+  for (const auto& function : unit->functions) {
+    const std::string text = ir_text(*function);
+    const auto read = parse_ir(text);
+    ASSERT_TRUE(read.has_value()) << to_string(read.error()) << "\n" << text;
+    EXPECT_EQ(ir_text(**read), text);
+  }
+}
+
+// What SSA form means: operands exist, phis have one for each predecessor, and a value is used only
+// where it has been made.
+TEST(Ir, HoldsWhatSsaFormPromises) {
+  const SourceFacts facts = facts_of(kLong);
+  const auto unit = lower(*facts.files.front());
+  for (const auto& function : unit->functions) {
+    for (BlockId id = 0; id < function->blocks.size(); ++id) {
+      const Block& block = function->blocks[id];
+      for (const BlockId next : {block.next, block.otherwise}) {
+        if (next == kNone) continue;
+        const auto& back = function->blocks.at(next).predecessors;
+        EXPECT_NE(std::ranges::find(back, id), back.end());
+      }
+      for (const ValueId value : block.instructions) {
+        const Instruction& made = function->values.at(value);
+        EXPECT_EQ(made.block, id);
+        if (made.op == Op::phi) EXPECT_EQ(made.operands.size(), block.predecessors.size());
+        for (const ValueId operand : made.operands) {
+          ASSERT_LT(operand, function->values.size());
+          const bool is_here = function->values[operand].block == id;
+          if (is_here && made.op != Op::phi) EXPECT_LT(operand, value) << ir_text(*function);
+        }
+      }
+    }
+  }
+}
+
+// Every expression that runs has its value, and the instruction of a value its expression.
+TEST(Ir, ExpressionsHaveTheirValues) {
+  const SourceFacts facts = facts_of(kLong);
+  const auto unit = lower(*facts.files.front());
+  std::size_t found = 0;
+  for (const source::Call* call : facts.files.front()->calls) {
+    const auto place = unit->places.find(call->expr);
+    ASSERT_NE(place, unit->places.end()) << facts.files.front()->slice(call->expr->range);
+    const Instruction& made = place->second.function->values.at(place->second.value);
+    EXPECT_EQ(made.expr, call->expr);
+    EXPECT_EQ(made.op, Op::call);
+    ++found;
+  }
+  EXPECT_EQ(found, 8U);
+}
+
+TEST(Ir, BadTextIsAnErrorWithItsLine) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"b0:\n  %0 = constance \"1\"\n", "line 2: expected an operation, found \"constance\""},
+      {"%0 = constant\n", "line 1: expected the next value in a block, found \"%0\""},
+      {"b0:\n  %0 = name \"a\" %4\n  leave\n", "line 2: expected a value of this function"},
+      {"b0:\n  goto b7\n", "line 2: expected a block of this function"},
+      {"b1:\n", "line 1: expected the next block, found \"b1:\""},
+      {"b0:\n  jump b0\n", "line 2: expected goto, either, if or leave, found \"jump\""},
+  };
+  for (const auto& [text, message] : cases) {
+    const auto read = parse_ir(text);
+    ASSERT_FALSE(read.has_value()) << text;
+    EXPECT_TRUE(to_string(read.error()).starts_with(message)) << to_string(read.error());
+  }
+}
+
+// Long functions cost neither stack nor a time that grows faster than they do.
+TEST(Ir, LongChainsOfBranchesAreLowered) {
+  std::string text = "def f(x, y):\n";
+  for (int i = 0; i < 20000; ++i) text += "  if y:\n    y = x\n";
+  text += "  return y\n";
+  const SourceFacts facts = facts_of(text);
+  const auto unit = lower(*facts.files.front());
+  EXPECT_EQ(unit->functions.at(1)->blocks.size(), 60001U);
+}
+
+}  // namespace
+}  // namespace rooftile::script
