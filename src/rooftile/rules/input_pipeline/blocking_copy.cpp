@@ -73,93 +73,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return cases;
 }
 
-// torch.cuda.is_available(), device.type == "cuda", also beside other conditions.
-bool asks_for_gpu(const source::Expr* condition) {
-  const source::Expr* asked = source::resolved(condition);
-  if (asked == nullptr || source::truth_on_gpu(asked)) return source::truth_on_gpu(asked) == true;
-  return asked->kind == source::ExprKind::logical && asked->word() == "and" &&
-         std::any_of(asked->children().begin(), asked->children().end(), asks_for_gpu);
-}
-
-bool is_pinning(const source::SourceFacts& facts, const source::Expr* value, int depth);
-
-// Whether it runs on each run on a GPU: under nothing but tests for one.
-bool is_surely_run(const source::SourceFacts& facts, const source::Statement& statement) {
-  return std::ranges::all_of(facts.contexts(statement), [](const source::Context& context) {
-    return std::ranges::all_of(context.guards, [](const source::Guard& guard) {
-      const bool is_test =
-          guard.kind == source::GuardKind::condition || guard.kind == source::GuardKind::option;
-      const auto truth = is_test ? source::truth_on_gpu(guard.expr) : std::nullopt;
-      return guard.kind == source::GuardKind::main || (truth && *truth != guard.negated);
-    });
-  });
-}
-
-// What is assigned to the name or attribute pins: the last assignment that surely runs, and each
-// after it that runs by default.
-bool is_set_to_pin(const source::SourceFacts& facts, const source::Expr& name, int depth) {
-  if (name.statement == nullptr) return false;
-  const source::File& file = *name.statement->file;
-  const std::string_view spelled = file.slice(name.range);
-  const bool is_own = spelled.starts_with("self.");  // also one that a base class sets
-  bool is_set = false;
-  bool pins = true;
-  for (const source::Statement* statement : file.statements) {
-    const bool sets =
-        statement->kind == source::StatementKind::assignment && statement->target != nullptr &&
-        statement->value != nullptr && source::last_name(statement->target) == name.word() &&
-        file.slice(statement->target->range) == spelled &&
-        (statement->function == name.statement->function || statement->function == nullptr ||
-         (is_own && statement->function->class_def != nullptr));
-    if (!sets || !source::is_reached_by_default(facts, *statement)) continue;
-    const bool is_on = is_pinning(facts, statement->value, depth + 1);
-    pins = is_on && (pins || is_surely_run(facts, *statement));
-    is_set = true;
-  }
-  return is_set && pins;
-}
-
-// What the callers pass for a parameter, or else its default.
-std::optional<bool> is_passed_to_pin(const source::SourceFacts& facts, const source::Expr& name,
-                                     int depth) {
-  const source::FunctionDef* function = name.statement->function;
-  if (function == nullptr) return std::nullopt;
-  std::optional<bool> all;
-  for (const source::Call* caller : function->callers) {
-    const source::Argument* given = source::passed_argument(*caller, *function, name.word());
-    if (given == nullptr) continue;
-    all = is_pinning(facts, given->value, depth + 1) && all.value_or(true);
-  }
-  if (all || function->callers.empty()) return all;
-  const auto& parameters = function->parameters;
-  const auto own = std::ranges::find(parameters, name.word(), &source::Parameter::name);
-  if (own == parameters.end()) return all;
-  return is_pinning(facts, own->default_value, depth + 1);
-}
-
-// True, an option that is on, whether there is a GPU, or a variable that is set to one of these.
-bool is_pinning(const source::SourceFacts& facts, const source::Expr* value, int depth) {
-  constexpr int kMaxSteps = 4;
-  if (value == nullptr || depth > kMaxSteps) return false;
-  if (asks_for_gpu(value)) return true;
-  const bool is_name = value->kind == source::ExprKind::name;
-  if (is_name && value->binding() == nullptr && value->statement != nullptr) {
-    if (const auto passed = is_passed_to_pin(facts, *value, depth)) return *passed;
-  }
-  // `True if args.use_cuda else False`
-  const bool is_choice = value->kind == source::ExprKind::conditional &&
-                         value->children().size() == 3 && value->children()[0]->word() == "True";
-  if (is_choice) return is_pinning(facts, value->children()[1], depth + 1);
-  const source::Value pinned = facts.value(value);
-  if (pinned.is_true() || source::is_set_by_default(facts, pinned)) return true;
-  const bool is_variable = is_name || value->kind == source::ExprKind::attribute;
-  return !pinned.known() && is_variable && is_set_to_pin(facts, *value, depth);
-}
-
 bool is_pinned(const source::SourceFacts& facts, const source::Call& loader) {
   const source::Value pinned = facts.argument(loader, "pin_memory", 7);
-  return pinned.is_true() || source::is_set_by_default(facts, pinned) ||
-         is_pinning(facts, pinned.expr, 0);
+  return pinned.is_true() || source::is_set_by_default(facts, pinned);
 }
 
 // What the receiver is made from was copied above: `x = x.cuda()`, then `x.float().to(device)`.

@@ -39,7 +39,7 @@ void Flow::connect_call(NodeId id, const Function& function, ValueId value) {
   const bool is_sure =
       call.target != nullptr && (call.target->class_def == nullptr || call.receiver == nullptr ||
                                  call.receiver_type().class_def != nullptr);
-  if (is_sure) return connect_called(id, *call.target);
+  if (is_sure) return connect_called(id, *call.target, context_of(call));
   // What is called is a value, as a lambda in a variable.
   depend(id, node_of(function, made.operands[0], nodes_[id].key.context));
   nodes_[id].rule = Rule::items;
@@ -55,6 +55,12 @@ bool Flow::connect_library_call(NodeId id, const Function& function, const Instr
     if (!given) return may_be_anything(id);
     depend(id, *given, at_least);
   };
+  if (is_one_of(call.name, {"torch.cuda.is_available", "torch.accelerator.is_available"})) {
+    Value answer = boolean_constant(true, made.expr);  // the run that is judged has a GPU
+    answer.certainty = Certainty::configurable;
+    is_constant(id, answer);
+    return true;
+  }
   const bool is_plain = !call.arguments.empty() && !call.unknown_arguments;
   if (is_plain && is_one_of(call.name, {"int", "float", "bool", "str"})) {
     nodes_[id].rule = Rule::convert;
@@ -85,11 +91,8 @@ bool Flow::connect_library_call(NodeId id, const Function& function, const Instr
   return true;
 }
 
-// What the function gives back to this call, and those that override it.
-void Flow::connect_called(NodeId id, const source::FunctionDef& def) {
-  const Key key = nodes_[id].key;
-  const auto& function = *static_cast<const Function*>(key.owner);
-  const std::uint32_t context = context_of(*function.values[key.id].expr->call());
+// What the function gives back, and those that override it.
+void Flow::connect_called(NodeId id, const source::FunctionDef& def, std::uint32_t context) {
   std::vector<const source::FunctionDef*> all = overrides(def);
   all.push_back(&def);
   for (const source::FunctionDef* each : all) {
@@ -106,10 +109,15 @@ void Flow::connect_results(NodeId id) {
                        !std::ranges::all_of(body.def->decorators,
                                             [](const Expr* each) { return keeps_results(*each); });
   if (is_open) return may_be_anything(id);
+  nodes_[id].rule = Rule::results;
+  const auto depend_on_block = [&](BlockId block) {
+    depend(id, node({NodeKind::block, &body, block, key.context}));
+  };
   for (const ValueId result : body.results) {
+    depend_on_block(body.values[result].block);
     depend(id, node_of(body, body.values[result].operands[0], key.context));
   }
-  if (body.reaches_end) is_constant(id, constant_of(ValueKind::none, nullptr));
+  if (body.end != kNone) depend_on_block(body.end);
 }
 
 // Methods of derived classes that a call of this one may lead to.
@@ -144,12 +152,12 @@ void Flow::connect_more(NodeId id) {
   }
   if (made.op != Op::call) return connect_items(id, *only, made.word);
   if (only->found != nullptr && only->found->function() != nullptr) {
-    return connect_called(id, *only->found->function());
+    return connect_called(id, *only->found->function(), context_of(*made.expr->call()));
   }
   const auto& functions = facts_->store().functions_by_name;
   const auto named = only->kind == ValueKind::name ? functions.find(only->text) : functions.end();
   if (named == functions.end()) return may_be_anything(id);
-  connect_called(id, *named->second);
+  connect_called(id, *named->second, context_of(*made.expr->call()));
 }
 
 // The item at a place of a list or tuple that is written out; all of them without a place.

@@ -231,6 +231,13 @@ void Flow::connect_name(NodeId id, const Function& function, const Instruction& 
       made.expr != nullptr && !made.expr->full_name().empty() && !is_assigned(*made.expr);
   if (is_defined) return connect_full_name(id, *made.expr);
   depend(id, node_of(function, made.operands[0], nodes_[id].key.context), Certainty::constant);
+  // An inner function may have given it another value by then.
+  const Graphs::FileGraph& graph = graphs_.of(*function.file);
+  const auto shared = graph.shared_stores.find(made.word);
+  if (shared == graph.shared_stores.end()) return;
+  for (const ValuePlace& each : shared->second) {
+    depend(id, node_of(*each.function, each.value, 0), Certainty::constant);
+  }
 }
 
 void Flow::connect_full_name(NodeId id, const Expr& expr) {
@@ -254,8 +261,15 @@ void Flow::connect_attribute(NodeId id, const Instruction& made) {
   }
   const source::Type& owner =
       expr.children().empty() ? source::unknown_type() : *expr.children()[0]->type;
-  if (owner.class_def != nullptr && connect_class_attribute(id, *owner.class_def, made.word)) {
+  if (owner.class_def != nullptr && (connect_property(id, *owner.class_def, made.word) ||
+                                     connect_class_attribute(id, *owner.class_def, made.word))) {
     return;
+  }
+  const bool has_place = owner.residence != source::Residence::unknown;
+  if (owner.is(TypeKind::device) && made.word == "type" && has_place) {
+    Value type = text_constant(owner.on_gpu() ? "cuda" : "cpu", &expr);
+    type.certainty = Certainty::configurable;
+    return is_constant(id, type);
   }
   if (is_assigned(expr)) {
     const Expr* given = source::assigned_value(*expr.binding(), expr.word());
@@ -290,6 +304,19 @@ const source::Option* Flow::configured(const Expr& expr) const {
   const source::Option* found = option_of(store, expr.word());
   if (found == nullptr || expr.statement == nullptr) return found;
   return &nearest(store, *found, expr.statement->file, expr.word());
+}
+
+bool Flow::connect_property(NodeId id, const source::ClassDef& def, std::string_view word) {
+  for (const source::ClassDef* each : source::lineage(&def)) {
+    const source::FunctionDef* getter = each->method(word);
+    if (getter == nullptr) continue;
+    const bool is_property = std::ranges::any_of(getter->decorators, [](const Expr* decorator) {
+      return is_one_of(decorator->word(), {"property", "cached_property"});
+    });
+    if (is_property) connect_called(id, *getter, 0);
+    return is_property;
+  }
+  return false;
 }
 
 // False where the class has no such attribute.
@@ -337,17 +364,16 @@ void Flow::connect_attribute_cell(NodeId id) {
 
 // Of a dataclass what its objects are made with.
 void Flow::connect_fields(NodeId id, const source::ClassDef& def, std::string_view word) {
-  if (!def.is_config || def.method("__init__") != nullptr || nodes_[id].dependencies.empty()) {
-    return;
-  }
+  if (!def.is_config || def.method("__init__") != nullptr) return;
   int position = 0;
+  bool has_field = false;
   for (const source::Statement* each : def.body) {
     const bool is_field = each->kind == StatementKind::assignment && each->target != nullptr;
-    if (is_field && each->target->word() == word) break;
-    position += is_field ? 1 : 0;
+    has_field = has_field || (is_field && each->target->word() == word);
+    position += is_field && !has_field ? 1 : 0;
   }
   for (const source::Call* call : facts_->calls(def.full_name)) {
-    const source::Argument* given = call->argument(word, position);
+    const source::Argument* given = has_field ? call->argument(word, position) : nullptr;
     if (given != nullptr) depend(id, given->value, Certainty::configurable);
   }
 }

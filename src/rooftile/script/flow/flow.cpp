@@ -190,6 +190,8 @@ bool Flow::update(NodeId id) {
       return mine.value.join(joined(mine));
     case Rule::phi:
       return mine.value.join(of_phi(mine));
+    case Rule::results:
+      return mine.value.join(of_results(mine));
     case Rule::operation:
       return mine.value.join(of_operation(mine));
     case Rule::convert:

@@ -92,6 +92,7 @@ class Flow {
     join,       // any of them
     phi,        // pairs of a block and what it brings
     block,      // pairs of a predecessor and its condition
+    results,    // pairs of a block and what is returned there
     operation,  //
     convert,    // int(), float(), bool(), str()
     reduce,     // min(), max(), abs(), len()
@@ -142,6 +143,7 @@ class Flow {
   void connect_name(NodeId id, const Function& function, const Instruction& made);
   void connect_full_name(NodeId id, const Expr& expr);
   void connect_attribute(NodeId id, const Instruction& made);
+  bool connect_property(NodeId id, const source::ClassDef& def, std::string_view word);
   bool connect_class_attribute(NodeId id, const source::ClassDef& def, std::string_view word);
   void connect_attribute_cell(NodeId id);
   void connect_fields(NodeId id, const source::ClassDef& def, std::string_view word);
@@ -153,7 +155,7 @@ class Flow {
   void connect_results(NodeId id);
   void connect_more(NodeId id);
   void connect_items(NodeId id, const Value& list, std::string_view place);
-  void connect_called(NodeId id, const source::FunctionDef& def);
+  void connect_called(NodeId id, const source::FunctionDef& def, std::uint32_t context);
   const source::Option* configured(const Expr& expr) const;
   std::vector<const source::FunctionDef*> overrides(const source::FunctionDef& def);
 
@@ -167,6 +169,7 @@ class Flow {
   // What they come to (transfer.cpp).
   KnownValue joined(const Node& node, std::size_t from = 0) const;
   KnownValue of_phi(const Node& node) const;
+  KnownValue of_results(const Node& node) const;
   KnownValue of_operation(const Node& node) const;
   KnownValue of_conversion(const Node& node);
   KnownValue of_reduction(const Node& node) const;

@@ -125,6 +125,22 @@ KnownValue Flow::of_phi(const Node& node) const {
   return value;
 }
 
+KnownValue Flow::of_results(const Node& node) const {
+  KnownValue value;
+  bool is_changeable = false;
+  for (std::size_t i = 0; i < node.dependencies.size(); i += 2) {
+    const Node& block = nodes_[node.dependencies[i].node];
+    is_changeable = is_changeable || block.reach == Reach::if_configured;
+    if (block.reach != Reach::always) continue;
+    // The block alone stands for the end of the function.
+    const bool is_end = i + 1 == node.dependencies.size();
+    value.join(is_end ? KnownValue::of(constant_of(ValueKind::none, nullptr))
+                      : nodes_[node.dependencies[i + 1].node].value);
+  }
+  if (is_changeable) value.weaken(Certainty::configurable);
+  return value;
+}
+
 KnownValue Flow::of_operation(const Node& node) const {
   const Instruction& made = instruction(node);
   const KnownValue& a = nodes_[node.dependencies.front().node].value;
@@ -162,6 +178,8 @@ KnownValue Flow::of_conversion(const Node& node) {
       converted = text_constant(graphs_.keep(std::to_string(each.integer)), made.expr);
     } else if (name != "str" && each.kind == ValueKind::text) {
       converted = number_constant(each.text, made.expr);
+    } else if (name == "int" && each.kind == ValueKind::boolean) {
+      converted = integer_constant(each.integer, made.expr);
     } else if (name == "int" && each.kind == ValueKind::real) {
       converted = whole_constant(each.real, made.expr);
     }

@@ -91,7 +91,7 @@ struct Function {
   std::vector<NamedValue> definitions;  // all that names get, in order of the text
   std::vector<NamedValue> at_exit;      // what each name is when the body has run to its end
   std::vector<ValueId> results;         // instructions of `return`
-  bool reaches_end = false;             // without a `return`: gives None
+  BlockId end = kNone;                  // that ends without a `return`, and so gives None
   bool is_generator = false;
   std::deque<std::string> words;                   // that no script's text holds
   std::deque<std::vector<ValueId>> operand_lists;  // that instructions point to

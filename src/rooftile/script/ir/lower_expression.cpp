@@ -23,8 +23,10 @@ std::string_view LowerFunction::in_scope(std::string_view name) const {
 void LowerFunction::write(std::string_view name, ValueId value) {
   if (shared_.contains(name)) {
     builder_.add(Op::store_free, name, {value});
+  } else if (const std::string_view hidden = in_scope(name); hidden != name) {
+    builder_.write_hidden(hidden, name, value);
   } else {
-    builder_.write(in_scope(name), value);
+    builder_.write(name, value);
   }
 }
 
@@ -127,10 +129,10 @@ ValueId LowerFunction::conditional(const Expr& expr) {
   builder_.seal(no);
   open(yes);
   const std::string_view chosen = keep(fmt::format(".{}", builder_.function().words.size()));
-  builder_.write(chosen, value(expr.children()[0]));
+  builder_.write_hidden(chosen, {}, value(expr.children()[0]));
   builder_.jump(after);
   open(no);
-  builder_.write(chosen, value(expr.children()[2]));
+  builder_.write_hidden(chosen, {}, value(expr.children()[2]));
   builder_.jump(after);
   builder_.seal(after);
   open(after);
@@ -143,7 +145,7 @@ ValueId LowerFunction::logical(const Expr& expr) {
   const BlockId after = builder_.add_block(false);
   for (std::size_t i = 0; i < expr.children().size(); ++i) {
     const ValueId one = value(expr.children()[i]);
-    builder_.write(chosen, one);
+    builder_.write_hidden(chosen, {}, one);
     if (i + 1 == expr.children().size()) break;
     const BlockId next = builder_.add_block(false);
     if (expr.word() == "and") {

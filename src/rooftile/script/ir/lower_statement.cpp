@@ -38,7 +38,7 @@ std::unique_ptr<const Function> LowerFunction::run() {
     block(body_.class_def != nullptr ? body_.class_def->body
           : body_.def != nullptr     ? body_.def->body
                                      : file_.body);
-    function.reaches_end = builder_.is_open();
+    if (builder_.is_open()) function.end = builder_.current();
   }
   std::vector<ValueId> forward;
   std::unique_ptr<Function> finished = builder_.finish(forward);

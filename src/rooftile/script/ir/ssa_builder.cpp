@@ -73,9 +73,14 @@ std::uint32_t SsaBuilder::number_of(std::string_view variable) {
 }
 
 void SsaBuilder::write(std::string_view variable, ValueId value) {
+  write_hidden(variable, variable, value);
+  written_.push_back(number_of(variable));
+}
+
+void SsaBuilder::write_hidden(std::string_view variable, std::string_view name, ValueId value) {
   if (!open_[current_]) enter(add_block(true));
   known_[key(current_, number_of(variable))] = value;
-  function_->definitions.push_back({variable, value});
+  function_->definitions.push_back({name, value});
 }
 
 ValueId SsaBuilder::read(std::string_view variable) {
@@ -186,12 +191,12 @@ std::unique_ptr<Function> SsaBuilder::finish(std::vector<ValueId>& forward) {
   // What each name is at the end, where the end is reached.
   const bool keeps_names =
       function_->kind == FunctionKind::module || function_->kind == FunctionKind::class_body;
-  std::vector<char> seen(variable_names_.size());
-  for (std::size_t i = 0; keeps_names && i < function_->definitions.size(); ++i) {
-    const std::string_view name = function_->definitions[i].name;
-    const std::uint32_t variable = number_of(name);
-    if (std::exchange(seen[variable], 1) != 0) continue;
-    function_->at_exit.push_back({name, find(current_, variable)});
+  std::vector<bool> seen(variable_names_.size());
+  for (std::size_t i = 0; keeps_names && i < written_.size(); ++i) {
+    const std::uint32_t variable = written_[i];
+    if (seen[variable]) continue;
+    seen[variable] = true;
+    function_->at_exit.push_back({variable_names_[variable], find(current_, variable)});
     fill_phis();
   }
   drop_phis_of_one_value();

@@ -32,6 +32,8 @@ class SsaBuilder {
   ValueId add(Op op, std::string_view word, std::vector<ValueId> operands,
               const source::Expr* expr = nullptr);
   void write(std::string_view variable, ValueId value);
+  // Of a variable that only a part of the function sees; `name` is what inner functions call it.
+  void write_hidden(std::string_view variable, std::string_view name, ValueId value);
   ValueId read(std::string_view variable);
 
   // Removes phis of one value, numbers the values in the order of the blocks, and hands the
@@ -62,6 +64,7 @@ class SsaBuilder {
   std::vector<bool> sealed_, open_;
   std::unordered_map<std::string_view, std::uint32_t> variables_;
   std::vector<std::string_view> variable_names_;
+  std::vector<std::uint32_t> written_;  // those that the end of the function knows
   std::unordered_map<Key, ValueId> known_;
   std::unordered_map<BlockId, std::vector<OpenPhi>> open_phis_;  // of blocks that are not sealed
   std::vector<OpenPhi> unfilled_;
