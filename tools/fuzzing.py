@@ -27,15 +27,15 @@ def targets():
                   for path in (ROOT / "tests" / "fuzz").glob("*_fuzz.cpp"))
 
 
-def program(name):
-    return BUILD / "dev" / f"{name}_fuzz"
+def program(name, preset="dev"):
+    return BUILD / preset / f"{name}_fuzz"
 
 
 def limits(name):
     return ["-timeout=10", "-rss_limit_mb=2048", f"-artifact_prefix={CRASHES}/{name}-"]
 
 
-def command(name, seconds):
+def command(name, seconds, preset="dev"):
     """From the stored corpus; what is learnt stays under build/.
 
     Without entropic scheduling: it searches a list of all features for every feature of every run,
@@ -46,7 +46,7 @@ def command(name, seconds):
     learnt.mkdir(parents=True, exist_ok=True)
     CRASHES.mkdir(parents=True, exist_ok=True)
     dictionary = DICTIONARIES / f"{shared}.dict"
-    return [str(program(name)), f"-max_total_time={seconds}", "-entropic=0", "-print_funcs=0",
+    return [str(program(name, preset)), f"-max_total_time={seconds}", "-entropic=0", "-print_funcs=0",
             "-len_control=100", "-print_final_stats=1", *limits(name),
             *([f"-dict={dictionary}"] if dictionary.exists() else []), str(learnt),
             *(str(folder) for folder in (STORED / shared,) if folder.is_dir())]

@@ -47,7 +47,7 @@ class Fuzz(unittest.TestCase):
             setattr(fuzzing, name, value)
 
     def run_target(self, name="python", output=STATISTICS, status=0):
-        program = fuzzing.program(name)
+        program = fuzzing.program(name, self.fuzz.PRESET)
         program.parent.mkdir(exist_ok=True)
         program.write_text(TARGET, encoding="utf-8")
         program.chmod(0o755)
@@ -82,6 +82,24 @@ class Fuzz(unittest.TestCase):
         row, _ = self.run_target(output="", status=139)
         self.assertEqual((row[2], row[3]), ("ended with status 139", True))
         self.assertIn("| – | – | – | – | – |", self.fuzz.table([row]))
+
+    def test_executions_add_up_in_the_record(self):
+        page = "# Page\n<!-- executions -->\n" + self.fuzz.RECORD_HEAD + "<!-- end -->\nand on\n"
+        stats = {"number_of_executed_units": 1_800_000, "average_exec_per_sec": 500}
+        page = self.fuzz.with_row(page, ("python", stats, "clean", False))
+        page = self.fuzz.with_row(page, ("onnx", stats, "clean", False))
+        stats = {"number_of_executed_units": 3600, "average_exec_per_sec": 1000}
+        page = self.fuzz.with_row(page, ("python", stats, "clean", False))
+        page = self.fuzz.with_row(page, ("python", {}, "ended with status 139", True))
+        self.assertEqual(page.splitlines()[4:],
+                         ["| onnx | 1,800,000 | 1.00 | 500 |",
+                          "| python | 1,803,600 | 1.00 | 1,000 |",
+                          "| all | 3,603,600 | 2.00 | |", "<!-- end -->", "and on"])
+        self.assertEqual(self.fuzz.recorded(page)["python"], (1_803_600, 1.0, 1000))
+
+    def test_the_record_is_on_its_page(self):
+        done = self.fuzz.recorded(self.fuzz.RECORD.read_text(encoding="utf-8"))
+        self.assertLessEqual(set(done), set(fuzzing.targets()))
 
     def test_an_interruption_is_none(self):
         row, _ = self.run_target(status=fuzzing.INTERRUPTED)

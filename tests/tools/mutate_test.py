@@ -1,133 +1,243 @@
-"""Tests of the mutations that tools/mutate makes."""
+"""Tests of the mutations that tools/mutate makes, and of how it judges them."""
 
 import importlib.machinery
 import importlib.util
 import pathlib
-import random
+import subprocess
 import sys
 import tempfile
 import unittest
 
-TOOLS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools"
+from clang import cindex
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+TOOLS = ROOT / "tools"
 sys.path.insert(0, str(TOOLS))
 import mutants  # noqa: E402  (needs the path above)
 
 SOURCE = """\
-#include <vector>  // a < b
 #define LIMIT 3 + 4 \\
   + 5
+namespace math {
+template <class T> T min(T a, T b) { return b < a ? b : a; }
+template <class T> T max(T a, T b) { return a < b ? b : a; }
+}
+struct Values {
+  bool empty() const;
+  int size() const;
+  void reserve(int);
+  int operator[](int) const;
+};
+struct Log { void add(int, int); };
+int scaled(int, int);
+bool is_same(int, int);
+const char* format(const char*, int, int);
 
 namespace rooftile {
 enum class Kind { a = 3, b };
 constexpr double kShare = 0.5;
+constexpr int twice(int n) { return 2 * n; }
+static_assert(twice(3) == 6);
 
 // a comment: x < y && z
-bool is_small(const std::vector<int>& values, int limit) {
+bool is_small(const Values& values, int limit, double share, double least, Log& log) {
   if (values.empty() && limit > 0) return true;
-  const char* text = R"(x < y)";
+  const char* text = "x < y";
   int found = 0;
   for (int i = 0; i < limit; ++i) {
     if (int value = values[i]) continue;
     found += scaled(values[i], limit);
     log.add(found, limit);
   }
-  if (const int last = values.back(); last == 3) found = last;
-  values.reserve(found + 10);
-  say(fmt::format("{} of {}", found + 1, limit - 1));
-  return found <= std::min(limit, 7) || text == "a" + suffix;
+  if (const int last = values.size(); last == 3) found = last;
+  Values().reserve(found + 10);
+  format("{} of {}", found + 1, limit - 1);
+  switch (found) {
+    case 7: break;
+    default: found = limit - (found + 1);
+  }
+  if (share < least || share * 2.5 > kShare) return is_same(found, limit);
+  return found <= math::min(limit, 7) || text != nullptr;
 }
 
-void Part::reset() {
-  total_ = 1'000;
+int Half(int n) {
+  int parts[4] = {};
+  return parts[n] % 2;
 }
 }
 """
 
 
-def changes(operator=None):
-    """Each mutant as the line that it makes, stripped."""
-    found = []
-    for mutant in mutants.mutants_of("x.cpp", SOURCE):
-        if operator in (None, mutant.operator):
-            found.append(mutants.shown_line(mutants.applied(SOURCE, mutant), mutant.begin)[1])
-    return found
+def found_in(source, path="x.cpp"):
+    """(mutants, the syntax tree's errors)."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder).resolve() / "x.cpp"
+        file.write_text(source, encoding="utf-8")
+        unit = cindex.Index.create().parse(str(file), ["-std=c++20", "-w"])
+        errors = [str(d) for d in unit.diagnostics]
+        return mutants.mutants_of(unit, {str(file): (path, source.encode())}), errors
+
+
+FOUND, ERRORS = found_in(SOURCE)
+
+
+def changes(operator):
+    """Each mutant of an operator: what it changes and into what."""
+    text = SOURCE.encode()
+    return [(text[m.begin:m.end].decode(), m.text) for m in FOUND if m.operator == operator]
 
 
 class Operators(unittest.TestCase):
+    def test_the_source_is_understood(self):
+        self.assertEqual(ERRORS, [])
+
     def test_comparisons_move_their_border_and_turn_round(self):
         found = changes("comparison")
-        self.assertIn("if (values.empty() && limit >= 0) return true;", found)
-        self.assertIn("if (values.empty() && limit < 0) return true;", found)
-        self.assertIn("for (int i = 0; i <= limit; ++i) {", found)
-        self.assertIn("if (const int last = values.back(); last != 3) found = last;", found)
-        self.assertEqual(len(found), 8)
+        self.assertIn(("limit > 0", "limit >= 0"), found)
+        self.assertIn(("limit > 0", "limit < 0"), found)
+        self.assertIn(("i < limit", "i <= limit"), found)
+        self.assertIn(("last == 3", "last != 3"), found)
+        self.assertNotIn("x < y", [old for old, _ in found])
+
+    def test_a_border_between_computed_numbers_is_none(self):
+        found = changes("comparison")
+        self.assertIn(("share < least", "share > least"), found)
+        self.assertNotIn(("share < least", "share <= least"), found)
+        self.assertIn(("share * 2.5 > kShare", "share * 2.5 >= kShare"), found)
 
     def test_logical_operators_but_no_references(self):
-        self.assertEqual(changes("logical"),
-                         ["if (values.empty() || limit > 0) return true;",
-                          'return found <= std::min(limit, 7) && text == "a" + suffix;'])
+        self.assertIn(("values.empty() && limit > 0", "(values.empty()) || (limit > 0)"),
+                      changes("logical"))
+        self.assertEqual(len(changes("logical")), 3)
 
-    def test_arithmetic_but_no_pointers_and_no_texts(self):
+    def test_arithmetic_keeps_what_bound_closer(self):
         found = changes("arithmetic")
-        self.assertIn("found -= scaled(values[i], limit);", found)
-        self.assertIn('return found <= std::max(limit, 7) || text == "a" + suffix;', found)
-        self.assertEqual(len(found), 2)
+        self.assertIn(("found += scaled(values[i], limit)", "found -= scaled(values[i], limit)"),
+                      found)
+        self.assertIn(("limit - (found + 1)", "limit + ((found + 1))"), found)
+        self.assertIn(("math::min(limit, 7)", "math::max(limit, 7)"), found)
+        self.assertIn(("parts[n] % 2", "parts[n] * 2"), found)
 
     def test_constants_keep_their_type(self):
-        found = changes("constant")
-        self.assertIn("constexpr double kShare = 0.625;", found)
-        self.assertIn("total_ = 1001;", found)
-        self.assertIn("if (values.empty() && limit > 0) return false;", found)
-        self.assertNotIn("enum class Kind { a = 4, b };", found)
         for number, changed in (("0", "1"), ("0.0", "1.0"), ("2.0f", "2.5f"), ("7U", "8U"),
                                 ("1e6", "1250000.0"), ("0xff", None), ("1.5h_", "1.875h_")):
             self.assertEqual(mutants.changed_number(number), changed)
+        found = changes("constant")
+        self.assertIn(("2.5", "3.125"), found)
+        self.assertIn(("true", "false"), found)
+
+    def test_a_named_constant_changes_where_it_is_used(self):
+        share = [m for m in FOUND if m.text == "0.625"]
+        self.assertEqual(len(share), 1)
+        text = SOURCE.encode()
+        self.assertEqual([text[b:e] for b, e, *_ in share[0].places], [b"kShare"])
+
+    def test_what_a_compiler_must_know_stays(self):
+        olds = [old for operator in ("constant", "arithmetic", "comparison")
+                for old, _ in changes(operator)]
+        self.assertFalse({"4", "6", "2 * n", "twice(3) == 6"} & set(olds))
+        self.assertEqual(olds.count("3"), 1)  # `last == 3`, no enumerator and no argument
+        self.assertEqual(olds.count("7"), 1)  # math::min(limit, 7), no label
 
     def test_conditions_but_no_declarations(self):
-        self.assertEqual(changes("condition"),
-                         ["if (!(values.empty() && limit > 0)) return true;",
-                          "if (const int last = values.back(); !(last == 3)) found = last;"])
+        self.assertEqual({old for old, _ in changes("condition")} - {"b < a", "a < b"},
+                         {"values.empty() && limit > 0", "last == 3",
+                          "share < least || share * 2.5 > kShare"})
 
-    def test_arguments_but_no_parameters(self):
-        self.assertEqual(changes("swap"), ["log.add(limit, found);"])
+    def test_arguments_of_one_type_but_no_symmetric_calls(self):
+        self.assertEqual([new for _, new in changes("swap")],
+                         ["scaled(limit, values[i])", "log.add(limit, found)"])
 
-    def test_statements_but_no_declarations(self):
-        found = changes("statement")
-        self.assertEqual(found.count(";"), 4)  # found +=, log.add, say, total_ =
-        self.assertIn("if (int value = values[i]) ;", found)
-        self.assertIn("if (const int last = values.back(); last == 3) ;", found)
+    def test_statements_but_no_declarations_heads_and_reservations(self):
+        self.assertEqual([old for old, _ in changes("statement")],
+                         ["continue", "found += scaled(values[i], limit)", "log.add(found, limit)",
+                          "found = last", "break", "found = limit - (found + 1)"])
 
-    def test_functions_return_at_once(self):
+    def test_returned_values(self):
         found = changes("return")
-        self.assertEqual([line.split(") ", 1)[1] for line in found],
-                         ["{ return {};", "{ return;"])
+        self.assertIn(("is_same(found, limit)", "!(is_same(found, limit))"), found)
+        self.assertIn(("return parts[n] % 2", "return {}"), found)
+        self.assertNotIn("true", [old for old, _ in found])
 
-    def test_nothing_in_comments_directives_texts_and_reservations(self):
-        lines = [mutants.shown_line(SOURCE, m.begin) for m in mutants.mutants_of("x.cpp", SOURCE)
-                 if m.operator != "statement"]
-        for number, line in lines:
-            self.assertGreater(number, 6, line)
-            self.assertNotIn("comment", line)
-            self.assertNotIn("fmt::format", line)
-            self.assertNotIn("reserve", line)
 
-    def test_all_of_them_on_a_real_file(self):
-        path = TOOLS.parent / "src/rooftile/rules/gate.cpp"
-        text = path.read_text(encoding="utf-8")
-        found = mutants.mutants_of("gate.cpp", text)
-        self.assertGreaterEqual({m.operator for m in found},
-                                {"comparison", "arithmetic", "constant", "condition", "statement"})
-        for mutant in found:
-            self.assertNotEqual(mutants.applied(text, mutant), text)
+class Written(unittest.TestCase):
+    def setUp(self):
+        self.numbered = []
+        places = set()
+        for number, mutant in enumerate(FOUND, 1):
+            mine = {(b, e) for b, e, *_ in mutant.places}
+            if not mutants.overlaps_badly(places | mine):
+                places |= mine
+                self.numbered.append((number, mutant))
+
+    def run_with(self, number, text):
+        """What Half(5) and the loop give in a program with all mutants at once."""
+        program = text.replace(mutants.HEADER.decode(), "") + """
+#include <cstdlib>
+extern "C" int printf(const char*, ...);
+bool Values::empty() const { return false; }
+int Values::size() const { return 3; }
+void Values::reserve(int) {}
+int Values::operator[](int i) const { return i % 2; }
+void Log::add(int, int) {}
+int scaled(int a, int b) { return 10 * a + b; }
+bool is_same(int a, int b) { return a == b; }
+const char* format(const char*, int, int) { return ""; }
+int main() {
+  Log log;
+  printf("%d %d", rooftile::Half(3), rooftile::is_small(Values(), 4, 0.1, 0.2, log));
+}
+"""
+        program = ("#include <cstdlib>\nbool is_active(int n) { return n == atoi(getenv(\"N\")); }\n"
+                   "#define ROOFTILE_MUTANT(n) is_active(n)\n" + program)
+        with tempfile.TemporaryDirectory() as folder:
+            file, made = pathlib.Path(folder) / "x.cpp", pathlib.Path(folder) / "x"
+            file.write_text(program, encoding="utf-8")
+            subprocess.run(["clang++-14", "-std=c++20", "-w", file, "-o", made], check=True)
+            return [subprocess.run([made], env={"N": str(n)}, capture_output=True, text=True,
+                                   check=False).stdout for n in number]
+
+    def test_all_at_once_compile_and_only_the_chosen_one_is_in_force(self):
+        text, spans = mutants.written(SOURCE.encode(), self.numbered)
+        returned = next(n for n, m in self.numbered if m.text == "return {}" and "parts" in
+                        SOURCE.encode()[m.begin:m.end].decode())
+        same = next(n for n, m in self.numbered if m.text == "!(is_same(found, limit))")
+        plain = SOURCE.replace("int parts[4] = {};", "int parts[4] = {1, 1, 1, 1};")
+        self.assertNotEqual(plain, SOURCE)
+        text = text.decode().replace("int parts[4] = {};", "int parts[4] = {1, 1, 1, 1};")
+        self.assertEqual(self.run_with([0, returned, same], text), ["1 0", "0 0", "1 1"])
+        self.assertEqual({n for *_, n in spans}, {n for n, _ in self.numbered})
+
+    def test_an_error_belongs_to_the_innermost_mutant(self):
+        text, spans = mutants.written(SOURCE.encode(), self.numbered)
+        for number, mutant in self.numbered:
+            if mutant.operator == "logical":
+                at = text.find(f"ROOFTILE_MUTANT({number})".encode())
+                self.assertEqual(mutants.concerned(spans, at), number)
+        self.assertIsNone(mutants.concerned(spans, 0))
+
+    def test_places_that_cross_are_seen(self):
+        self.assertTrue(mutants.overlaps_badly({(0, 5), (3, 8)}))
+        self.assertFalse(mutants.overlaps_badly({(0, 8), (0, 5), (5, 8), (6, 7)}))
 
 
 class Sampling(unittest.TestCase):
     def test_each_operator_has_its_share_and_a_seed_is_repeatable(self):
-        found = mutants.mutants_of("x.cpp", SOURCE)
-        first = mutants.sample(found, 8, random.Random(5))
-        self.assertEqual(first, mutants.sample(list(reversed(found)), 8, random.Random(5)))
-        self.assertEqual(len({m.operator for m in first}), 8)
-        self.assertEqual(len(mutants.sample(found, 1000, random.Random(5))), len(found))
+        by_key = mutants.keyed(FOUND, {"x.cpp": SOURCE.encode()})
+        self.assertEqual(len(by_key), len(FOUND))
+        first = mutants.sample(by_key, 8, 5)
+        self.assertEqual(first, mutants.sample(dict(reversed(by_key.items())), 8, 5))
+        self.assertEqual(len({by_key[key].operator for key in first}), 8)
+        self.assertNotEqual(first, mutants.sample(by_key, 8, 6))
+        self.assertEqual(len(mutants.sample(by_key, 1000, 5)), len(FOUND))
+
+    def test_a_change_elsewhere_leaves_the_names(self):
+        changed = SOURCE.replace("int found = 0;", "int found = 0, other = 1;")
+        others, _ = found_in(changed)
+        before = set(mutants.keyed(FOUND, {"x.cpp": SOURCE.encode()}))
+        after = set(mutants.keyed(others, {"x.cpp": changed.encode()}))
+        self.assertEqual(len(before - after), 1)
+        self.assertEqual(len(after - before), 2)
 
 
 class Outcomes(unittest.TestCase):
@@ -137,51 +247,51 @@ class Outcomes(unittest.TestCase):
         self.mutate = importlib.util.module_from_spec(spec)
         loader.exec_module(self.mutate)
 
-    def worker(self, folder, tests, limit_s=20):
-        """A worker on a program that stands for the tests."""
-        self.mutate.OUT = pathlib.Path(folder)
-        program = self.mutate.OUT / "rooftile_tests"
-        program.write_text("#!/bin/sh\n" + tests, encoding="utf-8")
-        program.chmod(0o755)
-        return self.mutate.Worker(0, None, 2, limit_s)
-
-    def test_killed_survived_and_timed_out(self):
+    def judged(self, script, seconds=0.1):
+        """The outcome of mutant 17 with a program that stands for the tests."""
+        tests = [self.mutate.Test("A.B", seconds, frozenset([17])),
+                 self.mutate.Test("A.C", 100.0, frozenset([17, 18]))]
         with tempfile.TemporaryDirectory() as folder:
-            tests = ('if [ "$GTEST_SHARD_INDEX" = 1 ]; then echo "[  FAILED  ] A.B (3 ms)"; exit 1;'
-                     " fi\nexec sleep 30\n")
-            outcome = self.worker(folder, tests).test(program=self.mutate.OUT)
-            self.assertEqual(outcome, ("killed", "A.B"))
-            self.assertEqual(self.worker(folder, "exit 0\n").test(program=self.mutate.OUT)[0],
-                             "survived")
-            outcome = self.worker(folder, "exec sleep 30\n", 0.3).test(program=self.mutate.OUT)
-            self.assertEqual(outcome[0], "timed out")
-            self.assertEqual(self.mutate.PROCESSES.running, set())
+            self.mutate.OUT = pathlib.Path(folder)
+            program = self.mutate.OUT / "rooftile_tests"
+            program.write_text("#!/bin/sh\n" + script, encoding="utf-8")
+            program.chmod(0o755)
+            worker = self.mutate.Worker(0, self.mutate.OUT)
+            outcome = worker.judge(17, self.mutate.batches_of(17, tests))
+        self.assertEqual(self.mutate.PROCESSES.running, set())
+        return outcome
 
-    def test_tests_of_the_folder_and_specs_of_the_rule_come_first(self):
-        near = self.mutate.near_tests(self.mutate.SOURCES / "rules/gemm/many_small.cpp")
-        self.assertIn("gemm/many_small.*", near)
-        near = self.mutate.near_tests(self.mutate.SOURCES / "readers/hf_config/emit_feed.cpp")
-        self.assertIn("HfDecode.*", near)
-        with tempfile.TemporaryDirectory() as folder:
-            worker = self.worker(folder, 'case "$*" in *=A.*:*/A.*-B.*) exit 0 ;; esac; exit 1\n')
-            worker.excluded = ["B.*"]
-            outcome = worker.test(["A.*", "*/A.*"], program=self.mutate.OUT)
-            self.assertEqual(outcome[0], "survived")
+    def test_killed_and_survived(self):
+        failing = 'test "$ROOFTILE_ACTIVE_MUTANT" = 17 && echo "[  FAILED  ] A.B (3 ms)" && exit 1'
+        self.assertEqual(self.judged(failing), ("killed", "A.B"))
+        self.assertEqual(self.judged("exit 0"), ("survived", ""))
+
+    def test_a_hang_is_a_failure(self):
+        self.mutate.LIMIT_S, self.mutate.LIMIT_RATIO = 0.2, 0.0
+        outcome = self.judged('echo "[ RUN      ] A.B"; exec sleep 30')
+        self.assertEqual(outcome, ("timed out", "after 0 s in A.B"))
 
     def test_a_crash_names_the_test_that_ran(self):
-        with tempfile.TemporaryDirectory() as folder:
-            tests = 'echo "[ RUN      ] A.C"; kill -SEGV $$\n'
-            self.assertEqual(self.worker(folder, tests).test(program=self.mutate.OUT),
-                             ("killed", "A.C (ended)"))
+        self.assertEqual(self.judged('echo "[ RUN      ] A.C"; kill -SEGV $$'),
+                         ("killed", "A.C (ended)"))
+
+    def test_only_the_tests_that_reach_it_run_and_the_fast_ones_first(self):
+        tests = [self.mutate.Test("Slow.A", 9.0, frozenset([3])),
+                 self.mutate.Test("Fast.A", 0.1, frozenset([3])),
+                 self.mutate.Test("Broad.A", 0.1, frozenset(range(1000))),
+                 self.mutate.Test("Other.A", 0.1, frozenset([4]))]
+        names = [[test.name for test in batch] for batch in self.mutate.batches_of(3, tests)]
+        self.assertEqual(names, [["Fast.A"], ["Slow.A", "Broad.A"]])
+        self.assertEqual(self.mutate.batches_of(2000, tests), [])
+        self.assertEqual(self.mutate.Worker.judge(None, 2000, []),
+                         ("survived", "no test reaches it"))
 
     def test_the_end_is_the_end_of_all_processes(self):
-        with tempfile.TemporaryDirectory() as folder:
-            worker = self.worker(folder, "exec sleep 30\n")
-            process = self.mutate.PROCESSES.start(["sleep", "30"])
-            self.mutate.PROCESSES.end()
-            self.assertLess(process.wait(timeout=5), 0)
-            with self.assertRaises(self.mutate.Stopped):
-                worker.test(program=self.mutate.OUT)
+        process = self.mutate.PROCESSES.start(["sleep", "30"])
+        self.mutate.PROCESSES.end()
+        self.assertLess(process.wait(timeout=5), 0)
+        with self.assertRaises(self.mutate.Stopped):
+            self.judged("exit 0")
 
 
 if __name__ == "__main__":
