@@ -1,14 +1,12 @@
-// Rendered reports against the files in tests/golden. UPDATE_GOLDENS=1 in the environment rewrites
-// them; read the difference before you commit it.
+// Rendered reports against the files in tests/golden.
+#include "tests/support/golden.h"
+
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <functional>
-#include <sstream>
 
 #include "rooftile/base/text.h"
 #include "rooftile/reports/reports.h"
@@ -20,24 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path kGoldens = fs::path(ROOFTILE_ROOT) / "tests" / "golden";
-
-std::string file_text(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-void expect_golden(const fs::path& path, const std::string& text) {
-  const char* update = std::getenv("UPDATE_GOLDENS");
-  if (update != nullptr && *update == '1') {
-    fs::create_directories(path.parent_path());
-    std::ofstream(path, std::ios::binary) << text;
-    return;
-  }
-  ASSERT_TRUE(fs::exists(path)) << path << " is missing: run with UPDATE_GOLDENS=1";
-  EXPECT_EQ(text, file_text(path)) << path << " differs: if it should, run with UPDATE_GOLDENS=1";
-}
 
 struct Rendering {
   const char* file;

@@ -4,7 +4,9 @@
 // get none. A mark on a line of its own stands for a finding about the workload as a whole. A
 // finding about a trace belongs to the marked lines that name its operator, range or call, or the
 // place of its source. Scripts are fenced as python, for an H100 unless the fence names a device;
-// "python file=model.py" adds a file to the script of the same heading.
+// "python file=model.py" adds a file to the script of the same heading. What the findings of a spec
+// say is in tests/golden/findings.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,6 +22,7 @@
 #include "rooftile/workload/training.h"
 #include "rooftile/workload/workload_text.h"
 #include "script_spec.h"
+#include "tests/support/golden.h"
 #include "tests/support/timeline_text.h"
 
 namespace rooftile {
@@ -199,23 +202,32 @@ std::vector<Finding> kept_findings(const RuleInput& input, const Rule& rule) {
   return findings;
 }
 
-std::map<std::int64_t, std::string> messages_by_line(const RuleInput& input, const Rule& rule) {
-  std::map<std::int64_t, std::string> messages;
-  for (const Finding& finding : kept_findings(input, rule)) {
-    messages[line_of(finding, input.workload)] += finding.message + "\n";
-  }
-  return messages;
-}
+// The findings of a spec's workload or trace, and what they are about.
+struct Judged {
+  Workload workload;
+  std::vector<Finding> findings;
+};
 
-void run_workload(const SpecCase& spec, const Rule& rule, const Device& device) {
+Judged judge_workload(const SpecCase& spec, const Rule& rule, const Device& device) {
   Result<Workload> workload = parse_workload(spec.text, spec.file.filename().string());
-  ASSERT_TRUE(workload) << to_string(workload.error());
+  if (!workload) {
+    ADD_FAILURE() << to_string(workload.error());
+    return {};
+  }
   if (options_of(spec).training) *workload = derive_training(*std::move(workload));
-
   const TimeModel model(device);
   const Analysis analysis = analyse(*workload, model);
   const BatchCurve curve = curve_of(*workload, {}, {}, device);
-  const auto found = messages_by_line({*workload, analysis, model, Graph(*workload), &curve}, rule);
+  auto findings = kept_findings({*workload, analysis, model, Graph(*workload), &curve}, rule);
+  return {*std::move(workload), std::move(findings)};
+}
+
+void run_workload(const SpecCase& spec, const Rule& rule, const Device& device) {
+  const Judged judged = judge_workload(spec, rule, device);
+  std::map<std::int64_t, std::string> found;
+  for (const Finding& finding : judged.findings) {
+    found[line_of(finding, judged.workload)] += finding.message + "\n";
+  }
   const Marks marks = marks_of(spec);
   for (const std::int64_t line : marks.fires) {
     EXPECT_TRUE(found.contains(line)) << "line " << line << " of the fence should get a finding";
@@ -239,15 +251,22 @@ Result<Workload> read_traces(const std::string& text) {
   return measured_workload(std::move(summaries));
 }
 
-void run_trace(const SpecCase& spec, const Rule& rule, const Device& device) {
-  const Result<Workload> workload = read_traces(spec.text);
-  ASSERT_TRUE(workload) << to_string(workload.error());
+Judged judge_trace(const SpecCase& spec, const Rule& rule, const Device& device) {
+  Result<Workload> workload = read_traces(spec.text);
+  if (!workload) {
+    ADD_FAILURE() << to_string(workload.error());
+    return {};
+  }
   const TimeModel model(device);
   const Analysis analysis = analyse(*workload, model);
+  auto findings = kept_findings({*workload, analysis, model, Graph(*workload)}, rule);
+  return {*std::move(workload), std::move(findings)};
+}
+
+void run_trace(const SpecCase& spec, const Rule& rule, const Device& device) {
   const Marks marks = marks_of(spec);
   std::set<std::int64_t> found;
-  for (const Finding& finding :
-       kept_findings({*workload, analysis, model, Graph(*workload)}, rule)) {
+  for (const Finding& finding : judge_trace(spec, rule, device).findings) {
     const std::set<std::int64_t> lines = lines_about(finding, spec.text);
     found.insert(lines.begin(), lines.end());
     EXPECT_TRUE(std::any_of(lines.begin(), lines.end(),
@@ -281,6 +300,59 @@ class SpecTest : public testing::Test {
   SpecCase spec_;
 };
 
+Device device_of(const SpecCase& spec) {
+  const std::string gpu =
+      spec.scripts.empty() ? options_of(spec).device : word_after("device=", spec.info);
+  return find_device(gpu.empty() ? "h100_sxm" : gpu).value();
+}
+
+std::vector<Finding> findings_of(const SpecCase& spec, const Rule& rule) {
+  const Device device = device_of(spec);
+  if (spec.is_trace) return judge_trace(spec, rule, device).findings;
+  if (spec.scripts.empty()) return judge_workload(spec, rule, device).findings;
+  std::vector<ScriptFile> files = spec.scripts;
+  take_marks(rule, files);
+  return findings_in(rule, files, device);
+}
+
+// Times have two digits: constants of the time model change more often than rules.
+std::string said(const Finding& finding) {
+  std::string text = fmt::format("{} ({})\n", finding.message, to_string(finding.level));
+  if (finding.own_level) text += fmt::format("  own level: {}\n", to_string(*finding.own_level));
+  if (finding.count != 1) text += fmt::format("  count: {}\n", finding.count);
+  if (finding.saving) {
+    text += fmt::format("  saves: {:.2g}, {:.2g} to {:.2g} us\n",
+                        finding.saving->expected.value() * 1e6, finding.saving->low.value() * 1e6,
+                        finding.saving->high.value() * 1e6);
+  }
+  text += fmt::format("  fix: {} ({})\n", finding.fix.text, to_string(finding.fix.exactness));
+  for (const TextEdit& edit : finding.fix.edits) {
+    text += fmt::format("  {}edit: '{}'\n", finding.fix.safe ? "safe " : "", edit.replacement);
+  }
+  for (const std::string& fact : finding.evidence) text += "  " + fact + "\n";
+  return text;
+}
+
+// What a rule says in all cases of its spec.
+class SaidTest : public testing::Test {
+ public:
+  explicit SaidTest(fs::path spec) : spec_(std::move(spec)) {}
+  void TestBody() override {
+    std::string text;
+    for (const SpecCase& spec : cases_of(spec_)) {
+      const Rule* rule = find_rule(spec.rule);
+      ASSERT_NE(rule, nullptr) << "no rule " << spec.rule;
+      const std::vector<Finding> findings = findings_of(spec, *rule);
+      if (!findings.empty()) text += "## " + spec.heading + "\n";
+      for (const Finding& finding : findings) text += said(finding);
+    }
+    expect_golden(kRoot / "tests/golden/findings" / (rule_of(spec_) + ".txt"), text);
+  }
+
+ private:
+  fs::path spec_;
+};
+
 // '-' and ':' have a meaning in --gtest_filter.
 std::string test_name(std::string text) {
   const auto is_special = [](unsigned char c) { return std::isalnum(c) == 0 && c != '/'; };
@@ -290,6 +362,8 @@ std::string test_name(std::string text) {
 
 bool register_specs() {
   for (const fs::path& file : spec_files()) {
+    testing::RegisterTest("Said", test_name(rule_of(file)).c_str(), nullptr, nullptr, file.c_str(),
+                          1, [file]() -> SaidTest* { return new SaidTest(file); });
     int number = 0;
     for (const SpecCase& spec : cases_of(file)) {
       const std::string name = std::to_string(++number) + "_" + test_name(spec.heading);

@@ -12,8 +12,8 @@ int active = 0;
 static unsigned char own_marks[kMost];
 unsigned char* reached = own_marks;
 
-// Before any other initialiser. The marks lie in a file where one is named, so that processes that a
-// test starts leave theirs as well.
+// Before any other initialiser. The marks lie in a file where one is named, so that processes that
+// a test starts leave theirs as well.
 __attribute__((constructor(101))) static void start() {
   if (const char* number = std::getenv("ROOFTILE_ACTIVE_MUTANT")) active = std::atoi(number);
   const char* path = std::getenv("ROOFTILE_REACHED_MUTANTS");

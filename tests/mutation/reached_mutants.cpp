@@ -1,5 +1,5 @@
-// Writes which mutants each test reaches to the file that ROOFTILE_MUTANTS_OF_TESTS names: a line of
-// the test's name, its milliseconds, its result and the mutants' numbers.
+// Writes which mutants each test reaches to the file that ROOFTILE_MUTANTS_OF_TESTS names: a line
+// of the test's name, its milliseconds, its result and the mutants' numbers.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
