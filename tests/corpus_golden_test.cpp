@@ -1,13 +1,18 @@
-// What the readers make of the small files in tests/inputs/models and of the fuzz targets' corpora:
+// What the readers make of the fuzz targets' corpora, and of a small config of each kind of model:
 // tests/golden/readers.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "rooftile/base/text.h"
+#include "rooftile/readers/hf_config/families.h"
+#include "rooftile/readers/hf_config/hf_config.h"
 #include "rooftile/reports/reports.h"
 #include "rooftile/rooftile.h"
 #include "rooftile/workload/workload_text.h"
@@ -26,7 +31,6 @@ struct Group {
 };
 
 const Group kGroups[] = {{"configs", "fuzz/corpus/hf_config", Mode::inference},
-                         {"configs_training", "fuzz/corpus/hf_config", Mode::training},
                          {"onnx", "fuzz/corpus/onnx", Mode::inference},
                          {"pt2", "fuzz/corpus/pt2", Mode::inference},
                          {"text", "fuzz/corpus/workload_text", Mode::training},
@@ -50,26 +54,34 @@ std::string without_folder(std::string text) {
   return text;
 }
 
+// The operations of a workload, one a line, and its notes. The lines of the text form end in where
+// an operation is written, which repeats its name.
+std::vector<std::string> lines_of(const Workload& workload) {
+  std::vector<std::string> lines;
+  const std::string text = to_text(workload);
+  for (const std::string_view line : split(text, '\n')) {
+    lines.emplace_back(line.substr(0, line.find(" line=0")));
+  }
+  for (const auto& [name, count] : workload.skipped) {
+    lines.push_back(fmt::format("# skipped: {} x {}", count, name));
+  }
+  for (const std::string& note : workload.notes) lines.push_back("# " + note);
+  return lines;
+}
+
 std::string read_as_text(const fs::path& file, Mode mode) {
   ReadOptions options;
   options.mode = mode;
   const Result<Workload> workload = read(file.string(), options);
   if (!workload) return to_string(workload.error()) + "\n";
-  if (workload->traces.empty()) {
-    std::string text = to_text(*workload);
-    for (const auto& [name, count] : workload->skipped) {
-      text += fmt::format("# skipped: {} x {}\n", count, name);
-    }
-    for (const std::string& note : workload->notes) text += "# " + note + "\n";
-    return text;
-  }
+  if (workload->traces.empty()) return join(lines_of(*workload), "\n") + "\n";
   const Report report = check(*workload, find_device("h100_sxm").value());
   return render_text(report, {.verbose = true});
 }
 
-class Corpus : public testing::TestWithParam<Group> {};
+class CorpusFiles : public testing::TestWithParam<Group> {};
 
-TEST_P(Corpus, IsReadAsBefore) {
+TEST_P(CorpusFiles, IsReadAsBefore) {
   for (const fs::path& file : files_in(kTests / GetParam().folder)) {
     SCOPED_TRACE(file);
     expect_golden(kTests / "golden/readers" / GetParam().name / (file.filename().string() + ".txt"),
@@ -77,8 +89,93 @@ TEST_P(Corpus, IsReadAsBefore) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Readers, Corpus, testing::ValuesIn(kGroups),
+INSTANTIATE_TEST_SUITE_P(Readers, CorpusFiles, testing::ValuesIn(kGroups),
                          [](const auto& test) { return std::string(test.param.name); });
+
+// Sizes under the names that most configs have; a reader takes those of its kind. Heads,
+// feed-forward widths and the rest differ, so that one in place of another shows.
+constexpr std::string_view kSizes = R"(, "hidden_size": 256, "num_hidden_layers": 2,
+  "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 704, "vocab_size": 1000,
+  "max_position_embeddings": 96, "d_model": 256, "num_layers": 2, "num_heads": 8, "d_ff": 704,
+  "d_kv": 48, "d_inner": 704, "encoder_layers": 2, "decoder_layers": 3, "n_layers": 2, "n_heads": 8,
+  "encoder_attention_heads": 8, "decoder_attention_heads": 4, "encoder_ffn_dim": 704,
+  "decoder_ffn_dim": 576, "n_embd": 256, "n_layer": 2, "n_head": 8, "n_positions": 96,
+  "state_size": 16, "num_local_experts": 6, "num_experts_per_tok": 2, "num_experts": 6,
+  "moe_intermediate_size": 160, "n_routed_experts": 6, "n_shared_experts": 1, "q_lora_rank": 72,
+  "kv_lora_rank": 40, "qk_nope_head_dim": 24, "qk_rope_head_dim": 16, "v_head_dim": 32,
+  "linear_num_key_heads": 4, "linear_num_value_heads": 8, "linear_key_head_dim": 24,
+  "linear_value_head_dim": 32, "attention_window": 32)";
+constexpr std::string_view kHeads[] = {"CausalLM",
+                                       "LMHeadModel",
+                                       "MaskedLM",
+                                       "PreTraining",
+                                       "Classification",
+                                       "SequenceClassification",
+                                       "TokenClassification",
+                                       "MultipleChoice",
+                                       "QuestionAnswering",
+                                       "ImageClassification",
+                                       "ImageClassificationWithTeacher",
+                                       "ObjectDetection",
+                                       "SemanticSegmentation",
+                                       "ConditionalGeneration",
+                                       "CTC",
+                                       "WithProjection"};
+
+Result<Workload> read_kind(std::string_view type, std::string_view head, std::string_view sizes,
+                           Mode mode) {
+  const std::string heads =
+      head.empty() ? "" : fmt::format(R"(, "architectures": ["AnyFor{}"])", head);
+  ReadOptions options;
+  options.mode = mode;
+  options.batch = 3;
+  return parse_hf_config(fmt::format(R"({{"model_type": "{}"{}{}}})", type, heads, sizes),
+                         "config.json", options);
+}
+
+// The operations of a config, one a line, or its error. Some kinds have sizes for each of their
+// stages: theirs are those of the class.
+std::vector<std::string> lines_of(std::string_view type, std::string_view head, Mode mode) {
+  Result<Workload> workload = read_kind(type, head, kSizes, mode);
+  if (!workload) workload = read_kind(type, head, "", mode);
+  if (!workload) return {workload.error().message};
+  return lines_of(*workload);
+}
+
+// The model itself, then what heads, training and decoding add to it.
+std::string variants_of(const std::string& type) {
+  const std::vector<std::string> plain = lines_of(type, "", Mode::inference);
+  std::string text = join(plain, "\n") + "\n";
+  const std::set<std::string> known(plain.begin(), plain.end());
+  std::map<std::string, std::string_view> seen;
+  const auto add = [&](std::string_view title, const std::vector<std::string>& lines) {
+    std::string added;
+    for (const std::string& line : lines) {
+      if (!known.contains(line)) added += line + "\n";
+    }
+    if (added.empty()) return;
+    const auto [same, is_new] = seen.emplace(added, title);
+    text += fmt::format("## {}\n{}", title, is_new ? added : fmt::format("as {}\n", same->second));
+  };
+  for (const std::string_view head : kHeads) add(head, lines_of(type, head, Mode::inference));
+  add("decode", lines_of(type, "CausalLM", Mode::decode));
+  return text;
+}
+
+TEST(Configs, EachKindOfModelIsReadAsBefore) {
+  std::map<std::string, std::string> seen;
+  std::string same;
+  for (const std::string& type : hf::known_model_types()) {
+    const std::string text = variants_of(type);
+    const auto [first, is_new] = seen.emplace(text, type);
+    if (is_new) {
+      expect_golden(kTests / "golden/readers/kinds" / (type + ".txt"), text);
+    } else {
+      same += fmt::format("{}: as {}\n", type, first->second);
+    }
+  }
+  expect_golden(kTests / "golden/readers/kinds" / "same.txt", same);
+}
 
 }  // namespace
 }  // namespace rooftile
