@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "rooftile/fix.h"
+#include "rooftile/pipeline/fix.h"
 #include "rooftile/readers/python/read_python.h"
 #include "rooftile/rooftile.h"
 #include "tests/support/temporary_folder.h"

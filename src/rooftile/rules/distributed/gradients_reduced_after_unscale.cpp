@@ -5,7 +5,6 @@
 
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -105,8 +104,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace distributed_gradients_reduced_after_unscale_rule
 
 extern const Rule distributed_gradients_reduced_after_unscale{
@@ -115,6 +112,6 @@ extern const Rule distributed_gradients_reduced_after_unscale{
     .cause = Cause::none,
     .summary = "Gradients are summed over ranks after each rank looked for inf in its own",
     .doc = distributed_gradients_reduced_after_unscale_rule::kDoc,
-    .check = distributed_gradients_reduced_after_unscale_rule::check};
+    .in_scripts = distributed_gradients_reduced_after_unscale_rule::find};
 
 }  // namespace rooftile

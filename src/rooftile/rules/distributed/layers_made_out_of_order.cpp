@@ -5,7 +5,6 @@
 #include "rooftile/analysis/source/evaluated_models.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -104,8 +103,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace distributed_layers_made_out_of_order_rule
 
 extern const Rule distributed_layers_made_out_of_order{
@@ -114,6 +111,6 @@ extern const Rule distributed_layers_made_out_of_order{
     .cause = Cause::none,
     .summary = "Layers are made in another order than they run in, and DDP cannot learn it",
     .doc = distributed_layers_made_out_of_order_rule::kDoc,
-    .check = distributed_layers_made_out_of_order_rule::check};
+    .in_scripts = distributed_layers_made_out_of_order_rule::find};
 
 }  // namespace rooftile

@@ -5,7 +5,6 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/input_sizes.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -80,8 +79,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace distributed_unbalanced_lengths_rule
 
 extern const Rule distributed_unbalanced_lengths{
@@ -90,6 +87,6 @@ extern const Rule distributed_unbalanced_lengths{
     .cause = Cause::none,
     .summary = "Ranks get batches of different lengths, and the fast ones wait",
     .doc = distributed_unbalanced_lengths_rule::kDoc,
-    .check = distributed_unbalanced_lengths_rule::check};
+    .in_scripts = distributed_unbalanced_lengths_rule::find};
 
 }  // namespace rooftile

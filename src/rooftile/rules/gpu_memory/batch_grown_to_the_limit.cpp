@@ -4,7 +4,6 @@
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -102,8 +101,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace gpu_memory_batch_grown_to_the_limit_rule
 
 extern const Rule gpu_memory_batch_grown_to_the_limit{
@@ -112,6 +109,6 @@ extern const Rule gpu_memory_batch_grown_to_the_limit{
     .cause = Cause::none,
     .summary = "Batch size is searched for until memory runs out",
     .doc = gpu_memory_batch_grown_to_the_limit_rule::kDoc,
-    .check = gpu_memory_batch_grown_to_the_limit_rule::check};
+    .in_scripts = gpu_memory_batch_grown_to_the_limit_rule::find};
 
 }  // namespace rooftile

@@ -5,7 +5,6 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -78,8 +77,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace gpu_memory_segments_not_expandable_rule
 
 extern const Rule gpu_memory_segments_not_expandable{
@@ -88,6 +85,6 @@ extern const Rule gpu_memory_segments_not_expandable{
     .cause = Cause::none,
     .summary = "FSDP runs without expandable segments",
     .doc = gpu_memory_segments_not_expandable_rule::kDoc,
-    .check = gpu_memory_segments_not_expandable_rule::check};
+    .in_scripts = gpu_memory_segments_not_expandable_rule::find};
 
 }  // namespace rooftile

@@ -66,7 +66,7 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const Upload
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input, [&](const TraceSummary& trace) {
+  return judge_ranks(input.workload.traces, [&](const TraceSummary& trace) {
     std::vector<TraceCase> cases;
     for (const Upload& upload : uploads(trace)) {
       if (upload.pageable || trace.kernels == 0 || upload.time <= Seconds(0)) continue;
@@ -87,6 +87,6 @@ extern const Rule input_pipeline_copies_alone{
     .cause = Cause::none,
     .summary = "Copies from pinned memory run while nothing computes",
     .doc = input_pipeline_copies_alone_rule::kDoc,
-    .check = input_pipeline_copies_alone_rule::check};
+    .in_traces = input_pipeline_copies_alone_rule::check};
 
 }  // namespace rooftile

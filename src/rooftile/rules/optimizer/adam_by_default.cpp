@@ -4,7 +4,6 @@
 #include "rooftile/analysis/source/model_size.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/tutorials.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -72,8 +71,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace optimizer_adam_by_default_rule
 
 extern const Rule optimizer_adam_by_default{.id = "optimizer/adam-by-default",
@@ -81,6 +78,6 @@ extern const Rule optimizer_adam_by_default{.id = "optimizer/adam-by-default",
                                             .cause = Cause::none,
                                             .summary = "Faster optimizers than Adam are known",
                                             .doc = optimizer_adam_by_default_rule::kDoc,
-                                            .check = optimizer_adam_by_default_rule::check};
+                                            .in_scripts = optimizer_adam_by_default_rule::find};
 
 }  // namespace rooftile

@@ -80,7 +80,8 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input, [&](const TraceSummary& trace) { return judge(input, trace); });
+  return judge_ranks(input.workload.traces,
+                     [&](const TraceSummary& trace) { return judge(input, trace); });
 }
 
 }  // namespace precision_fp64_kernels_rule
@@ -90,6 +91,6 @@ extern const Rule precision_fp64_kernels{.id = "precision/fp64-kernels",
                                          .cause = Cause::none,
                                          .summary = "Kernels compute in fp64",
                                          .doc = precision_fp64_kernels_rule::kDoc,
-                                         .check = precision_fp64_kernels_rule::check};
+                                         .in_traces = precision_fp64_kernels_rule::check};
 
 }  // namespace rooftile

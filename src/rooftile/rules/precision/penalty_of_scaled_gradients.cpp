@@ -6,7 +6,6 @@
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -90,8 +89,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_penalty_of_scaled_gradients_rule
 
 extern const Rule precision_penalty_of_scaled_gradients{
@@ -100,6 +97,6 @@ extern const Rule precision_penalty_of_scaled_gradients{
     .cause = Cause::none,
     .summary = "Gradient penalty is computed from gradients that carry the loss scale",
     .doc = precision_penalty_of_scaled_gradients_rule::kDoc,
-    .check = precision_penalty_of_scaled_gradients_rule::check};
+    .in_scripts = precision_penalty_of_scaled_gradients_rule::find};
 
 }  // namespace rooftile

@@ -6,7 +6,6 @@
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
-#include "rooftile/rules/script_rule.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -138,8 +137,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace precision_scaled_gradients_changed_rule
 
 extern const Rule precision_scaled_gradients_changed{
@@ -148,6 +145,6 @@ extern const Rule precision_scaled_gradients_changed{
     .cause = Cause::none,
     .summary = "Weight decay or noise is added to gradients that carry the loss scale",
     .doc = precision_scaled_gradients_changed_rule::kDoc,
-    .check = precision_scaled_gradients_changed_rule::check};
+    .in_scripts = precision_scaled_gradients_changed_rule::find};
 
 }  // namespace rooftile

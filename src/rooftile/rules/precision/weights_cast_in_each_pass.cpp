@@ -65,7 +65,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return {{"", std::move(finding)}};
 }
 
-std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+std::vector<Finding> check(const RuleInput& input) {
+  return judge_ranks(input.workload.traces, judge);
+}
 
 }  // namespace precision_weights_cast_in_each_pass_rule
 
@@ -75,6 +77,6 @@ extern const Rule precision_weights_cast_in_each_pass{
     .cause = Cause::none,
     .summary = "Weights are cast to 16 bits in each pass",
     .doc = precision_weights_cast_in_each_pass_rule::kDoc,
-    .check = precision_weights_cast_in_each_pass_rule::check};
+    .in_traces = precision_weights_cast_in_each_pass_rule::check};
 
 }  // namespace rooftile
