@@ -1349,11 +1349,11 @@ class Curve:
     launches: Operations of a pass, repeats counted.
     gain_of_last_doubling: Share of the time per sample.
     math_bound_from: The batch from which on most of the time is math-bound, to the end of the range.
-    largest_that_fits: The largest batch of the range that fits with room to spare.
+    largest_that_fits: The largest batch of the range that leaves a tenth of the memory free.
     largest_tight: The largest of which the expected memory is within the usable.
     makes_it_fit: What makes the first batch fit, where it does not.
     best_beyond: A larger batch than the rows have, where it takes much less time per sample than `best`: the one that a check names.
-    best: The smallest batch of the rows that fits with room to spare and takes at most 5 % more time per sample than the best of those; where none has room to spare, the first that is tight.
+    best: The smallest batch of the rows that leaves a tenth of the memory free and takes at most 5 % more time per sample than the best of those; where none does, the first that is tight.
     """
 
     sequence: Optional[int]

@@ -51,17 +51,18 @@ std::string saved_share(const TunedShape& shape, const Tuning& tuning) {
   return share_text(shape.saving.expected / tuning.present.time);
 }
 
-// "-2.1 %": of the time now.
-std::string signed_share(Seconds saved, const Tuning& tuning) {
-  return fmt::format("{:.2g} %", 100 * (saved / tuning.present.time));
+// "-2.1": percent of the time now.
+std::string signed_percent(Seconds saved, const Tuning& tuning) {
+  return fmt::format("{:.2g}", 100 * (saved / tuning.present.time));
 }
 
 std::string saving_cell(const TunedShape& shape, const Tuning& tuning) {
   if (shape.changes.empty()) return "";
-  const Seconds saved = shape.saving.expected;
-  const std::string share =
-      saved < Seconds() ? signed_share(saved, tuning) : saved_share(shape, tuning);
-  return share + (shape.certain ? "" : " ?");
+  constexpr double kVisible = 0.001;
+  const double saved = shape.saving.expected / tuning.present.time;
+  if (saved <= -kVisible) return signed_percent(shape.saving.expected, tuning) + " %";
+  if (saved < kVisible) return "none";
+  return saved_share(shape, tuning) + (shape.certain ? "" : " ?");
 }
 
 bool changes_sizes(const TunedShape& shape) {
@@ -70,7 +71,10 @@ bool changes_sizes(const TunedShape& shape) {
 
 std::string sizes_cell(const TunedShape& shape) {
   if (!changes_sizes(shape)) return "";
-  return share_text(shape.sizes_gain()) + (shape.sizes_certain ? "" : " ?");
+  constexpr double kVisible = 0.001;
+  const double gain = shape.sizes_gain();
+  if (gain > -kVisible && gain < kVisible) return "none";
+  return share_text(gain) + (shape.sizes_certain ? "" : " ?");
 }
 
 std::vector<std::string> shape_row(const TunedShape& shape, const Tuning& tuning) {
@@ -242,10 +246,10 @@ std::string tuning_verdict(const Tuning& tuning) {
     case TuningVerdict::within_error:
       return fmt::format(
           "Within the model's error: the fastest shape that is no smaller, {}, is "
-          "expected to save {}, and may as well save nothing: {} to {}.",
+          "expected to save {}, and may as well save nothing: {} to {} %.",
           changes_text(*tuning.better), saved_share(*tuning.better, tuning),
-          signed_share(tuning.better->saving.low, tuning),
-          signed_share(tuning.better->saving.high, tuning));
+          signed_percent(tuning.better->saving.low, tuning),
+          signed_percent(tuning.better->saving.high, tuning));
     case TuningVerdict::alone:
       return fmt::format(
           "No verdict: no other shape of these sizes keeps within {} of the "

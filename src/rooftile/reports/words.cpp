@@ -273,11 +273,11 @@ std::string tensor_core_text(const Report& report) {
   constexpr double kVisible = 0.01;
   std::vector<std::string> waits;
   const auto& [memory, latency] = report.tensor_cores_wait_for;
-  if (memory >= kVisible) waits.push_back("memory in " + share_text(memory));
-  if (latency >= kVisible) waits.push_back("their latency in " + share_text(latency));
+  if (memory >= kVisible) waits.push_back("for memory in " + share_text(memory));
+  if (latency >= kVisible) waits.push_back("for their latency in " + share_text(latency));
   std::string text =
       fmt::format("operations on Tensor Cores take {} of it", share_text(report.tensor_core_share));
-  return waits.empty() ? text : text + ", and wait for " + join(waits, " and ");
+  return waits.empty() ? text : text + ", and wait " + join(waits, ", ");
 }
 
 }  // namespace

@@ -380,9 +380,17 @@ class Search {
     return ways;
   }
 
+  // Weights and cache fit one GPU, which is what GPUs share: one input is too long.
+  bool needs_only_activations() const {
+    const Bytes held = memory_.state() + memory_.kv_cache.expected +
+                       memory_.recurrent_state.expected + memory_.library;
+    return held <= memory_.usable && !found_.empty();
+  }
+
   // More GPUs do not shrink what each keeps for its own batch, nor a latent cache, so other changes
   // come first where nothing fits without them, or where they save half of the GPUs.
   void spread_over_gpus(Set possible) {
+    if (!is_training() && needs_only_activations()) return;
     if (samples() > 1) possible.insert(possible.begin(), FitBy::smaller_batch);
     double best = 0;
     for (std::size_t size = 0; size <= possible.size(); ++size) {

@@ -339,6 +339,7 @@ TEST(Memory, OneLongInputComesInChunks) {
   EXPECT_EQ(changes[0].by, std::vector{FitBy::shorter_input});
   EXPECT_NEAR(to_double(changes[0].length), 45000, 1000);
   EXPECT_EQ(changes[0].fit, Fit::fits);
+  for (const FitChange& change : changes) EXPECT_EQ(change.gpus, 1);  // they would share weights
   EXPECT_NE(fit_text(changes, Seconds(1)).find("positions, longer ones in chunks"),
             std::string::npos);
   // The other side of a translation has a length of its own.

@@ -192,6 +192,7 @@ Model wav2vec2(const Config& config, const Request& request) {
     config.set_error("conv_kernel and conv_stride leave no frame of 10 s of audio");
     return model;
   }
+  model.sequence = tower.length;
   add_feature_extractor(config, request, convs, samples, prefix, tower.parts);
   const std::int64_t features = convs.back().channels;
   if (prefix != "hubert" || config.flag("feat_proj_layer_norm", true)) {

@@ -227,6 +227,7 @@ TEST(HfConfig, SpeechCountsFrames) {
   // 10 s of audio give 499 frames: Baevski et al. 2020, one frame each 20 ms.
   EXPECT_EQ(dims(read_config(config), "wav2vec2.encoder.layers.{0-11}.attention.attention"),
             "batch=1 heads=12 q=499 d=64");
+  EXPECT_EQ(read_config(config).sequence, 499);
   // 400 samples give the first frame, 320 more each further one.
   const Workload ten = read_config(config, with(1, 10));
   EXPECT_THAT(dims(ten, "wav2vec2.feature_extractor.conv_layers.0.conv"), HasSubstr("in=3280"));

@@ -113,6 +113,7 @@ Shares shares_of(const RuleInput& input, const std::vector<LayerGroup>& groups) 
 // Which of the matrix operations run in TF32 as they are: PyTorch lets cuDNN use it, not cuBLAS.
 struct InTf32 {
   bool all = true, any = false;
+  bool pays = false;  // for the others
 };
 
 InTf32 runs_in_tf32(const RuleInput& input, const std::vector<LayerGroup>& groups) {
@@ -133,18 +134,16 @@ std::string state_text(const InTf32& now) {
                  : "all GEMMs are fp32";
 }
 
-std::string message_for(const RuleInput& input, const Shares& shares, Dtype half,
-                        const InTf32& now) {
+std::string message_for(const Shares& shares, Dtype half, const InTf32& now) {
   if (shares.math_bound < kMinShare) {
     return fmt::format(
         "{}, and {:.0f} % of the time goes into reading for them; {} has half the bytes",
         state_text(now), 100 * shares.reading, to_string(half));
   }
-  const bool tf32 = input.device().has_tensor_cores(Dtype::tf32) && !now.all;
   return fmt::format(
       "{}; those that fewer bits would speed up take {:.0f} % of the time; this GPU's Tensor Cores "
       "support {}{}",
-      state_text(now), 100 * shares.math_bound, to_string(half), tf32 ? " and tf32" : "");
+      state_text(now), 100 * shares.math_bound, to_string(half), now.pays ? " and tf32" : "");
 }
 
 std::vector<std::string> evidence_for(const Device& device, Dtype half, const InTf32& now) {
@@ -161,12 +160,12 @@ std::vector<std::string> evidence_for(const Device& device, Dtype half, const In
                     "true for cuDNN and false for GEMMs: PyTorch CUDA semantics, TF32",
                     fast->value() / 1e12, to_string(half), slow->value() / 1e12));
   }
-  if (!now.all) {
+  if (now.pays) {
     evidence.emplace_back(
         "GEMMs: fp32 0.11 s, TF32 0.016 s for 10240 x 10240 on an A100: PyTorch CUDA semantics, "
         "TF32");
-    evidence.push_back(amp);
   }
+  if (now.pays || !now.any) evidence.push_back(amp);
   return evidence;
 }
 
@@ -187,9 +186,10 @@ std::vector<Finding> check(const RuleInput& input) {
   const Range<Seconds> tf32 = device.has_tensor_cores(Dtype::tf32)
                                   ? total_saving(input, groups, Dtype::tf32)
                                   : Range<Seconds>{};
-  const InTf32 now = runs_in_tf32(input, groups);
+  InTf32 now = runs_in_tf32(input, groups);
+  now.pays = tf32.expected >= kMinGain * input.analysis.total.expected;
   Finding finding =
-      finding_at_groups(input, groups, message_for(input, shares, half, now),
+      finding_at_groups(input, groups, message_for(shares, half, now),
                         only_reads ? propose_storing(half) : propose(input, half, tf32), saving);
   finding.evidence = evidence_for(device, half, now);
   for (const LayerGroup& group : groups) {

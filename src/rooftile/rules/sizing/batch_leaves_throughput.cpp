@@ -96,7 +96,7 @@ std::string limit_text(const RuleInput& input, const BatchCurve& curve, std::siz
                        curve.points.back().batch, sample_name(input), curve.points[better].batch);
   }
   return curve.ends_at_memory
-             ? "no larger batch fits the GPU's memory with room to spare"
+             ? "no larger batch leaves a tenth of the GPU's memory free"
              : fmt::format("larger batches than {} were not tried", curve.points[better].batch);
 }
 
