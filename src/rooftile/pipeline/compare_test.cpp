@@ -122,7 +122,7 @@ TEST(Compare, DoubleTheSizeTakesLessThanDoubleTheTime) {
 }
 
 // A depthwise-separable block multiplies 8.7 times less than the dense layer in its place, and is
-// less than three times as fast: both of its halves wait for memory. For wide 1x1 layers there is
+// less than four times as fast: both of its halves wait for memory. For wide 1x1 layers there is
 // nothing to be had.
 TEST(Compare, ADenseLayerCostsLittleMoreThanASeparableOne) {
   const Seconds dense =
@@ -130,7 +130,7 @@ TEST(Compare, ADenseLayerCostsLittleMoreThanASeparableOne) {
   const Seconds separable = time_on_a100(
       "conv dw fp16 n=32 c=256 k=256 groups=256 in=56x56 kernel=3x3 pad=1 layout=nhwc\n"
       "conv pw fp16 n=32 c=256 k=256 in=56x56 kernel=1x1 layout=nhwc\n");
-  EXPECT_LT(dense, separable * 3.0);
+  EXPECT_LT(dense, separable * 4.0);
   EXPECT_GT(dense, separable);
 }
 

@@ -391,12 +391,12 @@ TEST(Memory, ExpertsAreSpreadOverGpus) {
 }
 
 // 18 bytes for each of 5.9 billion parameters: 26 GB on each of 4 GPUs, 53 on 2. Activations of
-// 41 GB fit beside the former, the 12 GB that checkpointing keeps beside the latter.
+// 39 GB fit beside the former, the 8 GB that checkpointing keeps beside the latter.
 TEST(Memory, ShardingStandsBesideCheckpointing) {
   const auto workload =
       derive_training(*parse_workload("workload batch=1\n"
                                       "elementwise wide bf16 fn=gelu elements=400000000 count=50\n"
-                                      "gemm a bf16 m=8192 n=14336 k=8192 count=50\n"));
+                                      "gemm a bf16 m=8192 n=8192 k=14336 count=50\n"));
   const auto changes = changes_of(workload, "h100");
   const auto found = std::ranges::find(changes, std::vector{FitBy::sharding, FitBy::checkpointing},
                                        &FitChange::by);
