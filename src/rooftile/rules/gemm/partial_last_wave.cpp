@@ -29,7 +29,8 @@ tokens per step (batch times sequence) to the value below or above, where the la
 The time model predicts the whole network at the batches whose tokens come nearest to full waves, or
 without a batch all layers with that many tokens, forward and gradients. The saving is at equal
 work: time per sample or token times today's number, and no more than the time in which SMs have no
-tile today, by the tile expected or a larger one that fills the GPU at least once. Gains below 5 % are not reported.
+tile today, by the tile expected or a larger one that fills the GPU at least once. Gains below 5 % are
+not reported.
 
 ## When not to
 - Another batch size is another training run: learning rate and schedule may have to follow.
