@@ -68,7 +68,8 @@ class Search {
   std::vector<FitChange> run() {
     if (memory_.fit() != Fit::does_not_fit) return {};
     try_smaller_batch({});
-    if (found_.empty()) try_shorter_input();
+    const bool is_too_long = found_.empty();
+    if (is_too_long && !is_training()) try_shorter_input();
     const Set possible = possible_changes();
     for (std::size_t size = 1; size <= possible.size() && !found_on_one_; ++size) {
       try_sets(size, possible);
@@ -78,6 +79,8 @@ class Search {
       keep_largest_batches();
     }
     spread_over_gpus(possible);
+    // Shorter sequences train another model: what keeps them comes first.
+    if (is_too_long && is_training()) try_shorter_input();
     return std::move(found_);
   }
 
