@@ -39,6 +39,7 @@ What other kernels or the host hide is taken off.
 )md";
 
 constexpr double kMinShare = 0.15;     // of the window
+constexpr double kMinGain = 0.02;     // of the window; assumed worth a compilation
 constexpr double kMinRun = 1.5;        // kernels one behind the other, on average
 constexpr double kMostCompiled = 0.3;  // of the time, above which somebody compiles already
 
@@ -69,7 +70,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   const double run = static_cast<double>(pointwise.kernels) / static_cast<double>(pointwise.runs);
   if (run < kMinRun) return {};
   const Range<Seconds> gain = gain_of_kernel_time(trace, saving_of(pointwise, run));
-  if (!is_visible(trace, gain.expected)) return {};
+  if (gain.expected < kMinGain * trace.time.span) return {};
   Finding finding = about_trace(
       trace,
       fmt::format("elementwise operations, norms, softmaxes and casts take {} in {}, in chains of "
