@@ -7,13 +7,14 @@ gives to another one join the two, so that gradients flow as in the loop.
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import gcd
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional, cast
 
 if TYPE_CHECKING:
     from ._capture.writer import Capture
@@ -77,6 +78,7 @@ class Watch:
         def leave(_module: Any, _args: Any, _result: Any) -> None:
             self._depth = max(0, self._depth - 1)
 
+        self._undo.append(without_warning("Using `torch.compile"))  # of hooks on all modules, which are these
         self._keep(modules.register_module_forward_pre_hook(enter))
         self._keep(modules.register_module_forward_hook(leave, always_call=True))
 
@@ -149,6 +151,18 @@ class Watch:
         if batches > 1:
             captured.notes.append(f"a step gathers {batches} batches; shown is a step of one of them")
         return captured
+
+
+def without_warning(message: str) -> Callable[[], None]:
+    """Warnings that begin so are not shown until the result is called."""
+    warnings.filterwarnings("ignore", message, UserWarning)
+    entry = warnings.filters[0]
+
+    def undo() -> None:
+        if entry in warnings.filters:
+            cast("list[Any]", warnings.filters).remove(entry)
+
+    return undo
 
 
 def has_part(module: Any, given: Any) -> bool:

@@ -5,6 +5,7 @@ import sys
 import tempfile
 import textwrap
 import unittest
+import warnings
 
 from support import environment, python
 
@@ -143,6 +144,21 @@ class Calls(unittest.TestCase):
         model = Model(self.encoder)
         captured = watched(lambda: model(x=torch.randn(4, 16), labels=None)["loss"].backward()).capture()
         self.assertEqual(len(products(captured, "backward")), 1)  # not through the logits
+
+    def test_compiled_modules(self):
+        compiled = []
+
+        def backend(graph, _inputs):
+            compiled.append(graph)
+            return graph.forward
+
+        network = torch.compile(nn.Sequential(self.encoder, nn.ReLU()), backend=backend)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            captured = watched(lambda: network(torch.randn(4, 16)).sum().backward()).capture()
+        self.assertEqual(len(compiled), 1)
+        self.assertEqual([call.module for call in products(captured)], ["0"])
+        self.assertIn("torch.compile is left out", " ".join(captured.notes))
 
     def test_nothing_changes(self):
         self.decoder.eval()
