@@ -145,6 +145,7 @@ Result<Workload> EditableConfig::build(const ModelShape& shape, const ReadOption
   json changed = state_->whole;
   json& config = state_->part.empty() ? changed : changed[state_->part];
   ReadOptions changed_options = options;
+  changed_options.build = nullptr;  // it would build what is in the file
   for (const auto& [size, value] : shape) {
     if (size == ShapeSize::batch) {
       changed_options.batch = value;
