@@ -59,12 +59,21 @@ class Watch:
     """Follows the calls of one step; `find` comes a step before `take`."""
 
     def __init__(self) -> None:
+        self.problem: Optional[str] = None
         self._optimizers: list[Any] = []
         self._roots: dict[int, Any] = {}
         self._undo: list[Callable[[], None]] = []
         self._depth = 0
         self._calls: list[Call] = []
         self._made: dict[int, tuple[Output, Any]] = {}  # tensors live on, so that no other one gets their id
+
+    def guard(self, action: Callable[[], None]) -> None:
+        """The program and the recording go on, whatever a module does not allow."""
+        try:
+            action()
+        except Exception as error:
+            self.problem = f"{type(error).__name__}: {error}"
+            self.close()
 
     def find(self) -> None:
         """From now on, notes which modules are called."""
@@ -138,10 +147,12 @@ class Watch:
 
         Raises CaptureError where it cannot be run without the loop.
         """
-        if not any(call.gradients for call in self._calls):
-            return None
         from ._capture import CaptureError
 
+        if self.problem is not None:
+            raise CaptureError(self.problem)
+        if not any(call.gradients for call in self._calls):
+            return None
         calls, batches = one_batch(self._calls)
         if len(calls) > MOST_CALLS:
             raise CaptureError(f"a step calls modules {len(calls)} times, and up to {MOST_CALLS} are captured")

@@ -229,7 +229,7 @@ class Recorder:
             watch = self.watch
             begin = {1: watch.find, 1 + BASELINE: watch.take, BEFORE: watch.close}.get(self.seen)
             if begin is not None:
-                self._guard(begin)
+                watch.guard(begin)
 
     def _start(self) -> None:
         import torch

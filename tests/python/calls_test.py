@@ -145,6 +145,19 @@ class Calls(unittest.TestCase):
         captured = watched(lambda: model(x=torch.randn(4, 16), labels=None)["loss"].backward()).capture()
         self.assertEqual(len(products(captured, "backward")), 1)  # not through the logits
 
+    def test_modules_that_take_no_hooks(self):
+        class Closed(nn.Linear):
+            def register_forward_pre_hook(self, *_args, **_kwargs):
+                raise TypeError("no hooks")
+
+        closed, watch = Closed(4, 4), Watch()
+        watch.find()
+        closed(torch.ones(1, 4))
+        watch.guard(watch.take)
+        closed(torch.ones(1, 4))
+        with self.assertRaisesRegex(CaptureError, "no hooks"):
+            watch.capture()
+
     def test_compiled_modules(self):
         compiled = []
 
