@@ -11,6 +11,7 @@ import tempfile
 import unittest
 
 import rooftile
+from rooftile import _build
 from support import environment, python
 
 
@@ -34,6 +35,48 @@ SQUEEZEBERT = {"model_type": "squeezebert", "architectures": ["SqueezeBertForMas
                "q_groups": 1, "k_groups": 1, "v_groups": 1, "post_attention_groups": 1, "intermediate_groups": 1,
                "output_groups": 1, "embedding_size": 64}
 
+REGNET = {"model_type": "regnet", "architectures": ["RegNetForImageClassification"], "embedding_size": 8,
+          "hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1], "groups_width": 8}
+
+
+@unittest.skipUnless(has("torch") and has("transformers"), "torch or transformers is not installed")
+class Captures(unittest.TestCase):
+    """What the program reads."""
+
+    def header(self, settings, **wanted):
+        with config(**settings) as folder:
+            out = pathlib.Path(folder) / "out.json"
+            _build.captured(f"{folder}/config.json", _build.Wanted(**wanted), str(out))
+            return json.loads(out.read_text())["rooftileCapture"]
+
+    def test_sizes(self):
+        found = self.header(SQUEEZEBERT, batch=3, seq=16, mode="train", dtype="bf16")
+        self.assertEqual((found["model"], found["mode"], found["batch"]), ("SqueezeBertForMaskedLM", "train", 3))
+        self.assertEqual(found["input_bytes"], 3 * 16 * 8 * 2)  # words and labels
+        self.assertEqual(found["notes"][0], "built by transformers without weights")
+
+    def test_what_was_assumed(self):
+        notes = self.header(REGNET, seq=16, states_batch=False)["notes"]
+        self.assertIn("batch 1 assumed; set it with --batch", notes)
+        self.assertIn("the model has no sequence length to set, --seq 16 has no effect", notes)
+
+    def test_text_of_a_model_that_also_takes_images(self):
+        parts = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+        found = self.header({
+            "model_type": "llava", "architectures": ["LlavaForConditionalGeneration"],
+            "text_config": {"model_type": "llama", "vocab_size": 32100, **parts},
+            "vision_config": {"model_type": "clip_vision_model", "image_size": 28, "patch_size": 14, **parts}})
+        self.assertIn("text alone: images are not captured", found["notes"])
+
+    def test_classes_that_no_automatic_class_makes(self):
+        found = self.header({"model_type": "siglip2_text_model", "hidden_size": 32, "intermediate_size": 64,
+                             "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 20})
+        self.assertEqual(found["input_bytes"], 20 * 8)
+
+    def test_inputs_of_unknown_form(self):
+        with self.assertRaisesRegex(_build.BuildError, "input past_values is not known"):
+            self.header({"model_type": "patchtst"})
+
 
 @unittest.skipUnless(has("torch") and has("transformers"), "torch or transformers is not installed")
 class Transformers(unittest.TestCase):
@@ -56,9 +99,7 @@ class Transformers(unittest.TestCase):
             rooftile.check(folder, gpu="h100")
 
     def test_another_kind_of_input(self):
-        small = {"model_type": "regnet", "architectures": ["RegNetForImageClassification"], "embedding_size": 8,
-                 "hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1], "groups_width": 8}
-        with config(**small) as folder:
+        with config(**REGNET) as folder:
             report = rooftile.check(folder, gpu="h100", batch=2)
         self.assertIn("conv", {operation.kind for operation in report.operations})
 
