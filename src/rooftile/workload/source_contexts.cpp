@@ -8,7 +8,8 @@ namespace rooftile::source {
 namespace {
 
 constexpr std::size_t kMaxContexts = 16;
-constexpr std::size_t kMaxCallDepth = 6;
+// Each way up ends in one of the contexts, so that the depth costs little.
+constexpr std::size_t kMaxCallDepth = 24;
 constexpr std::size_t kMaxGuards = 64;
 constexpr std::size_t kMaxEarlier = 500;
 

@@ -8,10 +8,13 @@
 #include "rooftile/analysis/source/returned_loaders.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/flow/queries.h"
 #include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
 namespace {
+
+constexpr int kMaxWrappers = 24;  // functions between a loop and the copy
 
 // `x.type(Tensor)` where Tensor is torch.cuda.FloatTensor if there is a GPU.
 bool converts_to_gpu(const Call& call) {
@@ -91,13 +94,26 @@ const FunctionDef* stepped_generator(const Call& call) {
   return yields ? function : nullptr;
 }
 
+// `cuda = lambda x: x.cuda()`, and then `cuda(images)`.
+template <class Test>
+bool any_call_in_lambda(const SourceFacts& facts, const Call& call, const Test& test) {
+  const bool may_be = call.target == nullptr && !call.expr->children().empty();
+  const Expr* lambda = may_be ? &script::written(facts, *call.expr->children()[0]) : nullptr;
+  bool found = false;
+  if (lambda == nullptr || lambda->kind != ExprKind::lambda) return found;
+  visit(lambda, [&](const Expr& part) {
+    found = found || (part.call() != nullptr && test(*part.call()));
+    return !found;
+  });
+  return found;
+}
+
 bool moves_by(const SourceFacts& facts, const Call& call) {
   const FunctionDef* function = call.target != nullptr ? call.target : mapped_function(call);
   if (function == nullptr) function = stepped_generator(call);
-  return moves_data(facts, call) ||
-         (function != nullptr &&
-          any_call_below(*function, kMaxCallDepth - 1,
-                         [&](const Call& inner) { return moves_data(facts, inner); }));
+  const auto moves = [&](const Call& inner) { return moves_data(facts, inner); };
+  return moves(call) || (function != nullptr && any_call_below(*function, kMaxWrappers, moves)) ||
+         any_call_in_lambda(facts, call, moves);
 }
 
 bool moves_in(const SourceFacts& facts, const Loop& loop) {
@@ -134,16 +150,6 @@ bool only_looks(const Loop& loop) {
 
 namespace {
 
-// `--cuda` with default=torch.cuda.is_available().
-bool is_on_with_gpu(const SourceFacts& facts, const Expr* expr) {
-  const auto& options = facts.store().options;
-  const auto found = options.find(last_name(expr));
-  if (expr == nullptr || expr->kind != ExprKind::attribute || found == options.end()) return false;
-  const Expr* usual = found->second.value;
-  return !found->second.several && usual != nullptr && usual->call() != nullptr &&
-         usual->call()->method == "is_available";
-}
-
 // `opt.cuda`, `not args.no_cuda`: on in each run with something to copy.
 bool says_gpu(const Expr* expr) {
   if (expr == nullptr) return false;
@@ -158,24 +164,8 @@ bool says_gpu(const Expr* expr) {
 
 }  // namespace
 
-bool is_set_by_default(const SourceFacts& facts, const Value& value) {
-  if (is_on_with_gpu(facts, value.expr) || truth_on_gpu(value.expr) == true) return true;
-  if (says_gpu(value.expr)) return true;
-  const std::string_view option = last_name(value.expr);
-  const Statement* statement = value.expr == nullptr ? nullptr : value.expr->statement;
-  if (option.empty() || statement == nullptr) return false;
-  const std::string wanted = std::string(option) + "=True";
-  for (const Program* program : facts.programs_of(*statement->file)) {
-    for (const File* file : program->files) {
-      const std::string& text = file->text;
-      if (!mentions(*file, {"set_defaults"})) continue;
-      for (std::size_t at = find_in_text(text, "set_defaults("); at != std::string::npos;
-           at = find_in_text(text, "set_defaults(", at + 1)) {
-        if (text.find(wanted, at) < text.find(')', at)) return true;
-      }
-    }
-  }
-  return false;
+bool is_set_by_default(const Value& value) {
+  return value.is_true() || truth_on_gpu(value.expr) == true || says_gpu(value.expr);
 }
 
 namespace {

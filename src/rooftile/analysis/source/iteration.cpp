@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kMaxCalls = 4000;
 // Calls, and branches around them, that are kept in all: 160 MB.
 constexpr std::size_t kMaxKept = 4'000'000;
-constexpr std::size_t kMaxBodies = 6;
+constexpr std::size_t kMaxBodies = 24;  // of functions, one inside the other
 
 bool leaves_block(std::span<const Statement* const> block) {
   if (block.empty()) return false;

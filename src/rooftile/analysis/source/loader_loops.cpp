@@ -12,10 +12,10 @@ namespace rooftile::source {
 namespace {
 
 // Of `batch = next(batches)`, and `batches.next()` of Python 2; null for other statements.
-const Call* loader_stepped(const Statement& statement) {
+const Call* loader_stepped(const SourceFacts& facts, const Statement& statement) {
   const Call* call = statement.value == nullptr ? nullptr : statement.value->call();
   const Expr* from = call == nullptr ? nullptr : stepped_iterator(*call);
-  return from == nullptr ? nullptr : loader_of(from);
+  return from == nullptr ? nullptr : loader_of(facts, from);
 }
 
 // `for box in boxes`, `for i, box in enumerate(boxes)` over a tensor: parts of a batch.
@@ -59,7 +59,8 @@ const Statement* setting_in_constructor(const Expr& attribute, const FunctionDef
 
 // Every loader that callers pass for what a loop reads: evaluate(model, dev), evaluate(model,
 // test).
-void add_passed(const Expr* read, int passings, std::vector<const Call*>& found) {
+void add_passed(const SourceFacts& facts, const Expr* read, int passings,
+                std::vector<const Call*>& found) {
   read = wrapped_iterable(read);
   if (read == nullptr || read->statement == nullptr || passings > kMaxPassings) return;
   const FunctionDef* function = read->statement->function;
@@ -75,13 +76,13 @@ void add_passed(const Expr* read, int passings, std::vector<const Call*>& found)
     if (found.size() >= kMaxLoadersRead) return;
     const Argument* given = passed_argument(*caller, *function, read->word());
     if (given == nullptr || given->value == nullptr) continue;
-    found.push_back(loader_of(given->value));
-    add_passed(given->value, passings + 1, found);
+    found.push_back(loader_of(facts, given->value));
+    add_passed(facts, given->value, passings + 1, found);
   }
 }
 
 // Those of all branches that set what a loop reads: `if name == "a": loader = … else: loader = …`.
-void add_branches(const Expr* read, std::vector<const Call*>& found) {
+void add_branches(const SourceFacts& facts, const Expr* read, std::vector<const Call*>& found) {
   read = wrapped_iterable(read);
   const bool is_open = read != nullptr && read->kind == ExprKind::name &&
                        read->binding() == nullptr && read->statement != nullptr;
@@ -91,25 +92,25 @@ void add_branches(const Expr* read, std::vector<const Call*>& found) {
                       set->function == read->statement->function && set->value != nullptr &&
                       set->range.begin < read->range.begin && set->target != nullptr &&
                       set->target->kind == ExprKind::name && set->target->word() == read->word();
-    if (sets && found.size() < kMaxLoadersRead) found.push_back(loader_of(set->value));
+    if (sets && found.size() < kMaxLoadersRead) found.push_back(loader_of(facts, set->value));
   }
 }
 
 // The calls that make what a loop reads. Of a class derived from DataLoader also its __init__,
 // which has the call that rules ask about.
-std::vector<const void*> loaders_read(const Loop& loop) {
+std::vector<const void*> loaders_read(const SourceFacts& facts, const Loop& loop) {
   const Statement& statement = *loop.statement;
   std::vector<const Call*> made{loop.loader};
   const bool is_batch = statement.kind == StatementKind::for_ && reads_tensor(statement.value);
   if (statement.kind == StatementKind::for_ && !is_batch) {
-    if (loop.loader == nullptr) made.push_back(loader_of(statement.value));
+    if (loop.loader == nullptr) made.push_back(loader_of(facts, statement.value));
     // A training loop that gets its evaluation from a flag is read by what it is named for.
     const bool trains = loop.role == LoopRole::training_step;
     const bool is_known = made.back() != nullptr;
-    if (is_known && !trains) add_passed(statement.value, 0, made);
-    if (is_known) add_branches(statement.value, made);
+    if (is_known && !trains) add_passed(facts, statement.value, 0, made);
+    if (is_known) add_branches(facts, statement.value, made);
   }
-  for (const Statement* each : statement.body) made.push_back(loader_stepped(*each));
+  for (const Statement* each : statement.body) made.push_back(loader_stepped(facts, *each));
   std::vector<const void*> all;
   for (const Call* call : made) {
     if (call == nullptr) continue;
@@ -134,7 +135,7 @@ std::vector<const Loop*> loops_over(const SourceFacts& facts, const Call& loader
     index.emplace();
     for (const auto& file : facts.files) {
       for (const Loop* loop : file->loops) {
-        for (const void* read : loaders_read(*loop)) (*index)[read].push_back(loop);
+        for (const void* read : loaders_read(facts, *loop)) (*index)[read].push_back(loop);
       }
     }
   }

@@ -14,7 +14,7 @@ std::vector<const Call*> training_loaders(const SourceFacts& facts);
 
 // The loader that a value comes out of: a batch or a part of one, an iterator; null where that is
 // not seen.
-const Call* loader_of(const Expr* value);
+const Call* loader_of(const SourceFacts& facts, const Expr* value);
 // `next(x)`, `x.next()`, `x.__next__()`: x; null for other calls.
 const Expr* stepped_iterator(const Call& call);
 // Loops of any role over the loader, `for`, or `while` with next() inside.
@@ -48,9 +48,8 @@ bool copies_to_device(const SourceFacts& facts, const Call& call);
 bool feeds_step_loop(const SourceFacts& facts, const Call& call);
 // Whether a loop of the program moves what it iterates to the GPU, or Lightning does.
 bool moves_batches(const SourceFacts& facts, const Call& loader);
-// An option that `parser.set_defaults(name=True)` switches on, or whose default is whether there is
-// a GPU.
-bool is_set_by_default(const SourceFacts& facts, const Value& value);
+// True, or an option that says whether there is a GPU.
+bool is_set_by_default(const Value& value);
 // A framework takes the loader over and moves its batches on its own: accelerate, transformers.
 bool is_taken_over(const SourceFacts& facts, const File& file);
 

@@ -11,6 +11,7 @@ namespace rooftile::source {
 std::string_view root_name(const Expr* expr);
 // Whether the total starts anew in each pass of the loop, or with each pass of a loop around it
 // that goes over the data, so that it holds a few steps at most.
-bool starts_anew(const Loop& loop, const Statement& sum, std::string_view total);
+bool starts_anew(const SourceFacts& facts, const Loop& loop, const Statement& sum,
+                 std::string_view total);
 
 }  // namespace rooftile::source

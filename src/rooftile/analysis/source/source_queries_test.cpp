@@ -282,7 +282,7 @@ TEST(Loaders, AreSearchedFromEachVariableOnce) {
   const SourceFacts facts = facts_of(training_loop(body));
   EXPECT_FALSE(facts.files.empty());
   for (const Loop* loop : facts.files.front()->loops) {
-    EXPECT_EQ(loader_of(loop->statement->value), nullptr);
+    EXPECT_EQ(loader_of(facts, loop->statement->value), nullptr);
   }
 }
 

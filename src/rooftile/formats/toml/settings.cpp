@@ -11,15 +11,7 @@
 #include "rooftile/base/file.h"
 #include "rooftile/base/path.h"
 #include "rooftile/base/text.h"
-
-#define TOML_EXCEPTIONS 0
-#define TOML_ENABLE_FORMATTERS 0
-#include <toml++/impl/preprocessor.h>
-// The library asserts, and in release builds assumes, what files do not keep to: "[=". Its code
-// goes on to an error where the assumption is left out.
-#undef TOML_ASSERT_ASSUME
-#define TOML_ASSERT_ASSUME(expr) static_assert(true)
-#include <toml++/toml.h>
+#include "rooftile/formats/toml/toml_library.h"
 
 namespace rooftile::toml_file {
 namespace {

@@ -13,7 +13,8 @@
 namespace rooftile::source {
 namespace {
 
-constexpr int kMaxRounds = 6;
+// What is learnt goes up one call a round; most are done after three.
+constexpr int kMaxRounds = 32;
 // Files with more are generated; their loops are not compared with each other.
 constexpr std::size_t kMaxLoops = 2'000;
 

@@ -75,7 +75,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
 
 bool is_pinned(const source::SourceFacts& facts, const source::Call& loader) {
   const source::Value pinned = facts.argument(loader, "pin_memory", 7);
-  return pinned.is_true() || source::is_set_by_default(facts, pinned);
+  return source::is_set_by_default(pinned);
 }
 
 // What the receiver is made from was copied above: `x = x.cuda()`, then `x.float().to(device)`.
@@ -299,7 +299,7 @@ const source::Call* pinned_loader_of(const source::SourceFacts& facts, const Loa
   if (!source::is_in_step_loop(facts, copy) && !source::feeds_step_loop(facts, copy)) {
     return nullptr;
   }
-  const source::Call* loader = source::loader_of(value);
+  const source::Call* loader = source::loader_of(facts, value);
   // An own class around the loader is not it.
   const bool is_wrapper = loader != nullptr && !source::is_torch_loader(*loader) &&
                           loader->argument("pin_memory") == nullptr;

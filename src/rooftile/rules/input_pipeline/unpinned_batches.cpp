@@ -110,7 +110,7 @@ bool is_passed_false(const SourceFacts& facts, const Value& pinned) {
   const auto passed = passed_values(*pinned.expr);
   return !passed.empty() && std::ranges::all_of(passed, [&](const Expr* each) {
     const Value value = facts.value(each);
-    return value.is_false() && !is_set_by_default(facts, value);
+    return value.is_false() && !is_set_by_default(value);
   });
 }
 
@@ -119,7 +119,7 @@ bool is_unpinned(const SourceFacts& facts, const Call& loader) {
   const Value pinned = facts.argument(loader, "pin_memory", is_graph ? -1 : 7);
   if (loader.argument("pin_memory_device") != nullptr) return false;
   if (loader.unknown_arguments) return gets_no_pinning(loader);
-  if (is_set_by_default(facts, pinned)) return false;
+  if (is_set_by_default(pinned)) return false;
   return pinned.absent() || is_passed_false(facts, pinned) ||
          (pinned.is_false() && !is_explained(loader, pinned));
 }

@@ -8,6 +8,7 @@
 #include "rooftile/analysis/source/running_totals.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/flow/queries.h"
 
 namespace rooftile {
 namespace training_loop_loss_keeps_graph_rule {
@@ -168,18 +169,29 @@ bool chooses_detached(const Expr& part) {
          (is_detached(*part.children()[0]) || is_detached(*part.children()[2]));
 }
 
+// Of `a = loss` the loss; else the name itself.
+std::string_view name_behind(const SourceFacts& facts, const Expr& name) {
+  const Statement* set = name.binding();
+  const bool is_copy = set != nullptr && set->kind == StatementKind::assignment &&
+                       set->word == "=" && set->value != nullptr &&
+                       set->value->kind == ExprKind::name &&
+                       &script::written(facts, name) == &script::written(facts, *set->value);
+  return is_copy ? set->value->word() : name.word();
+}
+
 // The attached loss in the value: on which backward is called, or a tensor with a graph by its
 // name.
-const Expr* attached_name(const Expr* value, const std::vector<std::string_view>& losses) {
+const Expr* attached_name(const SourceFacts& facts, const Expr* value,
+                          const std::vector<std::string_view>& losses) {
   const Expr* found = nullptr;
   visit(value, [&](const Expr& part) {
     if (found != nullptr || is_detached(part) || chooses_detached(part)) return false;
     if (makes_text(part) || is_condition(part)) return false;
     if (part.kind == ExprKind::call || part.kind == ExprKind::subscript) return false;
     if (part.kind != ExprKind::name) return true;
-    const bool is_loss = std::find(losses.begin(), losses.end(), part.word()) != losses.end();
-    const bool has_graph =
-        part.type != nullptr && part.type->requires_grad && names_a_loss(part.word());
+    const std::string_view word = name_behind(facts, part);
+    const bool is_loss = std::find(losses.begin(), losses.end(), word) != losses.end();
+    const bool has_graph = part.type != nullptr && part.type->requires_grad && names_a_loss(word);
     const bool is_number = part.type != nullptr &&
                            (part.type->is(TypeKind::number) || part.type->is(TypeKind::container));
     const Expr* made = resolved(&part);
@@ -246,12 +258,14 @@ struct Sum {
   const Expr* value = nullptr;
 };
 
-Sum sum_of(const Statement& statement) {
+Sum sum_of(const SourceFacts& facts, const Statement& statement) {
   if (statement.kind == StatementKind::assignment && statement.word == "+=") {
     return {statement.target, statement.value};
   }
   const bool is_set = statement.kind == StatementKind::assignment && statement.word == "=";
+  // `sum = total + loss; total = sum`
   const Expr* value = statement.value;
+  if (is_set && value != nullptr) value = &script::written(facts, *value);
   if (is_set && value != nullptr && value->kind == ExprKind::binary && value->word() == "+" &&
       statement.target != nullptr && value->children().size() == 2) {
     for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
@@ -296,11 +310,11 @@ void check_loop(const SourceFacts& facts, const Loop& loop, std::vector<Finding>
   const std::vector<std::string_view> losses =
       backward_names(iteration_of(facts, loop.statement->body));
   for_statements(loop.statement->body, [&](const Statement& statement) {
-    const Sum sum = sum_of(statement);
+    const Sum sum = sum_of(facts, statement);
     const std::string_view total = root_name(sum.total);
-    if (total.empty() || starts_anew(loop, statement, total)) return;
+    if (total.empty() || starts_anew(facts, loop, statement, total)) return;
     if (std::find(losses.begin(), losses.end(), total) != losses.end()) return;
-    const Expr* loss = attached_name(sum.value, losses);
+    const Expr* loss = attached_name(facts, sum.value, losses);
     if (loss == nullptr || loss->word() == total || !is_recorded(facts, statement)) return;
     Finding finding = finding_at(
         statement,

@@ -3,20 +3,16 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/script/flow/flow.h"
+#include "rooftile/script/library/library.h"
 #include "rooftile/workload/source_entries.h"
 
 namespace rooftile::script {
 namespace {
 
-// Decorators after which a function gives what it gave before.
-bool keeps_results(const source::Expr& decorator) {
-  const std::string_view name =
-      decorator.call() != nullptr ? decorator.call()->name : decorator.full_name();
-  const std::string_view word =
-      decorator.call() != nullptr ? decorator.call()->method : decorator.word();
-  return name.starts_with("torch.") || name.starts_with("hydra.") || name.starts_with("click.") ||
-         is_one_of(word, {"staticmethod", "classmethod", "property", "cached_property", "cache",
-                          "lru_cache", "wraps", "override", "overload", "jit"});
+bool gives_same(const source::Expr& decorator) {
+  const source::Call* call = decorator.call();
+  return call != nullptr ? keeps_results(call->name, call->method)
+                         : keeps_results(decorator.full_name(), decorator.word());
 }
 
 }  // namespace
@@ -55,7 +51,7 @@ bool Flow::connect_library_call(NodeId id, const Function& function, const Instr
     if (!given) return may_be_anything(id);
     depend(id, *given, at_least);
   };
-  if (is_one_of(call.name, {"torch.cuda.is_available", "torch.accelerator.is_available"})) {
+  if (is_true_with_gpu(call.name)) {
     Value answer = boolean_constant(true, made.expr);  // the run that is judged has a GPU
     answer.certainty = Certainty::configurable;
     is_constant(id, answer);
@@ -107,7 +103,7 @@ void Flow::connect_results(NodeId id) {
   const auto& body = *static_cast<const Function*>(key.owner);
   const bool is_open = body.def == nullptr || body.is_generator || body.def->is_async ||
                        !std::ranges::all_of(body.def->decorators,
-                                            [](const Expr* each) { return keeps_results(*each); });
+                                            [](const Expr* each) { return gives_same(*each); });
   if (is_open) return may_be_anything(id);
   nodes_[id].rule = Rule::results;
   const auto depend_on_block = [&](BlockId block) {

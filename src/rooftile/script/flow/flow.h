@@ -191,4 +191,7 @@ class Flow {
   std::uint32_t searched_ = 0;
 };
 
+// Of the facts, made as they are asked for.
+Graphs& graphs_of(const source::SourceFacts& facts);
+
 }  // namespace rooftile::script

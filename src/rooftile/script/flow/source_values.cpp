@@ -1,7 +1,7 @@
 // The values of SourceFacts: looked up in what flow.h works out.
 #include "rooftile/script/flow/flow.h"
 
-namespace rooftile::source {
+namespace rooftile {
 namespace {
 
 // Graphs never change; values do as long as the facts are read.
@@ -11,6 +11,12 @@ struct KnownValues {
 };
 
 }  // namespace
+
+script::Graphs& script::graphs_of(const source::SourceFacts& facts) {
+  return facts.store().kept<KnownValues>().graphs;
+}
+
+namespace source {
 
 Value SourceFacts::value(const Expr* expr) const {
   Value value;
@@ -37,4 +43,5 @@ Value SourceFacts::argument(const Call& call, std::string_view name, int positio
   return missing;
 }
 
-}  // namespace rooftile::source
+}  // namespace source
+}  // namespace rooftile
