@@ -75,7 +75,11 @@ std::string read_as_text(const fs::path& file, Mode mode) {
   const Result<Workload> workload = read(file.string(), options);
   if (!workload) return to_string(workload.error()) + "\n";
   if (workload->traces.empty()) return join(lines_of(*workload), "\n") + "\n";
-  const Report report = check(*workload, find_device("h100_sxm").value());
+  Report report = check(*workload, find_device("h100_sxm").value());
+  report.inputs = {file.filename().string()};
+  for (Finding& finding : report.findings) {
+    finding.location.file = fs::path(finding.location.file).filename();
+  }
   return render_text(report, {.verbose = true});
 }
 

@@ -356,6 +356,30 @@ class SaidTest : public testing::Test {
   fs::path spec_;
 };
 
+// What traces are reduced to, in the traces of a spec.
+class SummaryTest : public testing::Test {
+ public:
+  explicit SummaryTest(fs::path spec) : spec_(std::move(spec)) {}
+  void TestBody() override {
+    std::string text;
+    for (const SpecCase& spec : cases_of(spec_)) {
+      if (!spec.is_trace) continue;
+      const Result<Workload> workload = read_traces(spec.text);
+      ASSERT_TRUE(workload) << to_string(workload.error());
+      text += "## " + spec.heading + "\n";
+      for (const TraceSummary& trace : workload->traces) text += write_trace_summary(trace) + "\n";
+    }
+    expect_golden(kRoot / "tests/golden/traces" / (rule_of(spec_) + ".txt"), text);
+  }
+
+ private:
+  fs::path spec_;
+};
+
+bool has_traces(const fs::path& spec) {
+  return read_text(spec).find("```trace") != std::string::npos;
+}
+
 // '-' and ':' have a meaning in --gtest_filter.
 std::string test_name(std::string text) {
   const auto is_special = [](unsigned char c) { return std::isalnum(c) == 0 && c != '/'; };
@@ -367,6 +391,11 @@ bool register_specs() {
   for (const fs::path& file : spec_files()) {
     testing::RegisterTest("Said", test_name(rule_of(file)).c_str(), nullptr, nullptr, file.c_str(),
                           1, [file]() -> SaidTest* { return new SaidTest(file); });
+    if (has_traces(file)) {
+      testing::RegisterTest("Summaries", test_name(rule_of(file)).c_str(), nullptr, nullptr,
+                            file.c_str(), 1,
+                            [file]() -> SummaryTest* { return new SummaryTest(file); });
+    }
     int number = 0;
     for (const SpecCase& spec : cases_of(file)) {
       const std::string name = std::to_string(++number) + "_" + test_name(spec.heading);

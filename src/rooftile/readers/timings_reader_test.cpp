@@ -58,6 +58,7 @@ TEST(TimingsErrors, NameTheLineAndTheFault) {
   const std::pair<const char*, const char*> cases[] = {
       {"m,n,k,time_us\n1,2,3\n", "line 2: found 3 columns, expected 4"},
       {"m,n,k,time_us\n1,2,3,-4\n", "expected a time above 0, found '-4'"},
+      {"m,n,k,time_us\n1,2,3,0\n", "expected a time above 0, found '0'"},
       {"m,n,k,time_us\n1,2,3,soon\n", "expected a time above 0"},
       {"m,n,k,time_us\n1,2,3,nan\n", "expected a time above 0"},
       {"m,n,k,width,time_us\n1,2,3,4,5\n", "width"},

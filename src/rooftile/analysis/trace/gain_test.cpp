@@ -66,8 +66,9 @@ TEST(BlockWaves, AreLimitedByTheScarcestResource) {
     std::uint32_t threads, registers, shared;
     double per_sm;
   };
-  for (const Case& c : {Case{128, 230, 98304, 1}, Case{128, 230, 0, 2}, Case{256, 32, 0, 8},
-                        Case{1024, 64, 0, 1}, Case{32, 16, 0, 32}, Case{128, 64, 40000, 4}}) {
+  for (const Case& c :
+       {Case{128, 230, 98304, 1}, Case{128, 230, 0, 2}, Case{256, 32, 0, 8}, Case{1024, 64, 0, 1},
+        Case{32, 16, 0, 32}, Case{128, 64, 40000, 4}, Case{768, 16, 0, 2}}) {
     const LaunchShape launch{{224, 1, 1}, {c.threads, 1, 1}, c.registers, c.shared, 0};
     const auto waves = block_waves(launch, *device);
     ASSERT_TRUE(waves);
@@ -77,6 +78,21 @@ TEST(BlockWaves, AreLimitedByTheScarcestResource) {
   EXPECT_EQ(tail->waves, 3);
   EXPECT_NEAR(tail->efficiency, 224.0 / 324, 1e-12);
   EXPECT_FALSE(block_waves({{28, 8, 1}, {128, 1, 1}, 0, 0, 0}, *device));
+}
+
+TEST(RecordedOn, AGpuOfTheSameCapabilityAndSize) {
+  const Result<Device> h100 = find_device("h100_sxm");
+  ASSERT_TRUE(h100);
+  TraceSummary trace;
+  EXPECT_TRUE(is_recorded_on(trace, *h100));  // nothing else is known
+  trace.device = TraceDevice{.sm_count = 132, .major = 9, .minor = 0};
+  EXPECT_TRUE(is_recorded_on(trace, *h100));
+  trace.device->minor = 1;
+  EXPECT_FALSE(is_recorded_on(trace, *h100));
+  trace.device = TraceDevice{.sm_count = 114, .major = 9, .minor = 0};
+  EXPECT_FALSE(is_recorded_on(trace, *h100));
+  trace.device = TraceDevice{};
+  EXPECT_TRUE(is_recorded_on(trace, *h100));
 }
 
 TEST(Uploads, OwnTheWaitsAtTheirPlace) {

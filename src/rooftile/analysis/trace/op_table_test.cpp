@@ -37,6 +37,41 @@ std::string kernel(int id, double at, double time) {
          std::to_string(at + 2) + "us " + std::to_string(time) + "us k" + corr + "\n";
 }
 
+// Kernels that no operation launched: one of them tells a training run.
+TEST(MeasuredWorkload, TrainsWhereAKernelIsOfTraining) {
+  const auto trains_with = [](KernelUse kernel) {
+    TraceSummary trace;
+    trace.orphans = {std::move(kernel)};
+    return trains(trace);
+  };
+  KernelUse kernel;
+  kernel.name = "k";
+  EXPECT_FALSE(trains_with(kernel));
+  kernel.facts.kernel_class = KernelClass::optimizer;
+  EXPECT_TRUE(trains_with(kernel));
+  kernel.facts.kernel_class = KernelClass::gemm;
+  kernel.facts.direction = KernelDirection::wgrad;
+  EXPECT_TRUE(trains_with(kernel));
+  kernel.facts.direction = KernelDirection::dgrad;
+  EXPECT_TRUE(trains_with(kernel));
+  kernel.facts = {};
+  kernel.name = "batch_norm_backward_cuda_template";
+  EXPECT_TRUE(trains_with(kernel));
+}
+
+// A recording of the host alone still has its steps.
+TEST(Summarize, StepsOfAHostWithoutAGpu) {
+  const TraceSummary summary = table_of(R"(
+mark main 0us 10us ProfilerStep#1
+mark main 10us 12us ProfilerStep#2
+op main 1us 2us aten::add
+op main 11us 2us aten::add
+)");
+  ASSERT_EQ(summary.steps.durations.size(), 2U);
+  EXPECT_DOUBLE_EQ(to_microseconds(summary.steps.durations[1]), 12);
+  EXPECT_EQ(summary.steps.source, StepSource::profiler_step);
+}
+
 // Four steps with a product, and one copy in the third: its time is its own, not a quarter of it.
 TEST(OpTable, RareCallsKeepTheirTime) {
   const TraceSummary summary = table_of(R"(

@@ -515,6 +515,23 @@ TEST(HfConfig, RefusalsSayHowToExport) {
   EXPECT_THAT(detector, HasSubstr("{\"pixel_values\": torch.zeros(1, 3, 800, 800)}"));
 }
 
+TEST(HfConfig, RefusalsNameTheFolderToLoadFrom) {
+  const auto loads = [](const char* source) {
+    const auto refused = parse_hf_config(R"({"model_type": "foo"})", source, {});
+    EXPECT_FALSE(refused);
+    const std::string message = refused ? "" : to_string(refused.error());
+    const std::string begin = ".from_pretrained(\"";
+    const std::size_t at = message.find(begin);
+    if (at == std::string::npos) return message;
+    const std::size_t from = at + begin.size();
+    return message.substr(from, message.find('"', from) - from);
+  };
+  EXPECT_EQ(loads("models/foo/config.json"), "models/foo");
+  EXPECT_EQ(loads("config.json"), ".");
+  EXPECT_EQ(loads("foo.json"), "FOLDER");
+  EXPECT_EQ(loads("a\"b/config.json"), "FOLDER");
+}
+
 TEST(HfConfig, RefusalsNameOtherVersionsOnly) {
   EXPECT_THAT(message_of(R"({"model_type": "olmo9"})"), HasSubstr("olmo, olmo2, olmo3"));
   // Near in spelling only: glm, vit, t5.
