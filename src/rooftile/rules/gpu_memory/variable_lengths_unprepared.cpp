@@ -103,8 +103,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
-std::vector<Finding> check(const RuleInput& input) { return check_scripts(input, find); }
-
 }  // namespace variable_lengths_unprepared
 
 extern const Rule gpu_memory_variable_lengths_unprepared{
