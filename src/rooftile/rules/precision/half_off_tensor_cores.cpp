@@ -44,7 +44,7 @@ bool is_memory_bound(const RuleInput& input, const Op& op) {
 }
 
 constexpr std::int64_t kShortSide = 16;
-constexpr double kFarSlower = 3;  // times the model's high end
+constexpr double kFarSlower = 3;  // times what the model expects of aligned products
 
 // The side of a batched product for which the library takes a kernel for thin matrices; 0 = none.
 std::int64_t short_side(const OpUse* use) {
@@ -64,7 +64,7 @@ bool is_thin_and_slow(const RuleInput& input, const OpUse* use) {
   if (short_side(use) == 0) return false;
   const std::optional<TimeEstimate> estimate = input.model.estimate(*use->op);
   return estimate &&
-         use->kernel_time > kFarSlower * static_cast<double>(use->count) * estimate->time.high;
+         use->kernel_time > kFarSlower * static_cast<double>(use->count) * estimate->time.expected;
 }
 
 bool is_depthwise(const OpUse* use, const KernelUse& kernel) {
