@@ -381,6 +381,74 @@ kernel 7 20.61ms 10ms b corr=2
             19'000);
 }
 
+// The kernels of an optimizer queue behind the backward pass; the host is late for what follows.
+TEST(Summarize, PredictsWhatAFusedOptimizerSaves) {
+  const TraceSummary summary = summary_of(R"(
+repeat 200 every 90us
+op main 0us 20us aten::mm id=1
+call main 5us 4us cudaLaunchKernel corr=1 id=1
+end
+repeat 200 every 100us
+kernel 7 10us 99us ampere_sgemm_128x64_tn corr=1
+end
+mark main 18800us 1210us Optimizer.step#SGD.step
+repeat 60 every 20us
+op main 18800us 19us aten::add_ id=7
+call main 18802us 4us cudaLaunchKernel corr=7 id=7
+end
+repeat 60 every 2100ns
+kernel 7 20010us 2us void at::native::vectorized_elementwise_kernel<4, add>(int) corr=7
+end
+repeat 60 every 20us
+op main 20150us 15us aten::mm id=9
+call main 20152us 4us cudaLaunchKernel corr=9 id=9
+kernel 7 20160us 3us ampere_sgemm_32x32_tn corr=9
+end
+)");
+  ASSERT_EQ(summary.ranges.size(), 1U);
+  EXPECT_NEAR(us(summary.ranges[0].idle), 0, 20);
+  const Prediction* const fused = find(summary, Remedy::fused_optimizer);
+  ASSERT_NE(fused, nullptr);
+  // 17 of 20 us a launch, but for the first ones that the queue hides.
+  EXPECT_NEAR(us(fused->saved.expected), 60 * 17, 150);
+}
+
+TEST(Summarize, FindsTheWeightsThatAutocastCasts) {
+  const TraceSummary summary = summary_of(R"(
+repeat 3 every 110us
+op main 0us 60us aten::linear id=1 dims=[[8,64],[32,64],[32]] types=[c10::Half,float,c10::Half]
+op main 2us 20us aten::to id=2 dims=[[32,64],[],[],[],[]] types=[float,Scalar,Scalar,Scalar,Scalar]
+op main 5us 12us aten::copy_ id=4 dims=[[32,64],[32,64],[]] types=[c10::Half,float,Scalar]
+call main 6us 4us cudaLaunchKernel corr=1 id=4
+kernel 7 12us 60us direct_copy_kernel corr=1
+op main 24us 5us aten::to id=5 dims=[[8,64],[],[],[],[]] types=[float,Scalar,Scalar,Scalar,Scalar]
+call main 25us 3us cudaLaunchKernel corr=2 id=5
+kernel 7 73us 10us direct_copy_kernel corr=2
+end
+)");
+  EXPECT_EQ(summary.weight_casts.count, 3);
+  EXPECT_NEAR(us(summary.weight_casts.time), 180, 1e-6);
+  EXPECT_NEAR(us(summary.weight_casts.host_time), 60, 1e-6);
+  EXPECT_EQ(summary.weight_casts.site.op, "aten::linear");
+}
+
+// A stream that only copies is no line that computation stands in.
+TEST(Summarize, CopiesInLine) {
+  const auto in_line = [](const std::string& stream) {
+    const TraceSummary summary = summary_of(
+        "op main 0us 20us aten::copy_ id=1\n"
+        "call main 5us 4us cudaMemcpyAsync corr=1 id=1\n"
+        "copy " +
+        stream +
+        " 10us 500us HtoD bytes=100 corr=1 id=1\n"
+        "call main 25us 4us cudaLaunchKernel corr=2\n"
+        "kernel 7 510us 100us gemm corr=2\n");
+    return us(summary.copies.at(0).in_line);
+  };
+  EXPECT_NEAR(in_line("7"), 500, 1e-6);
+  EXPECT_NEAR(in_line("20"), 0, 1e-6);
+}
+
 TEST(Summarize, WorkLeftFromBeforeIsInNoStepAndNoTable) {
   std::string text =
       "mark main 5ms 3ms ProfilerStep#1\nrepeat 100 every 1ms\nkernel 7 0ms 1ms "
