@@ -202,7 +202,7 @@ struct LoaderUse {
 // What the host did instead of launching, while the GPU idled; all stretches of one name.
 struct HostWorkUse {
   IdleCause cause = IdleCause::host_work;  // or module_loading
-  bool is_first = false;  // all of them before the recording's first launch
+  bool is_first = false;                   // all of them before the recording's first launch
   std::string name;   // the function, range, operator or runtime call around it; empty = unknown
   Provenance source;  // the line of a Python function
   std::int64_t count = 0;

@@ -39,7 +39,7 @@ What other kernels or the host hide is taken off.
 )md";
 
 constexpr double kMinShare = 0.15;     // of the window
-constexpr double kMinGain = 0.02;     // of the window; assumed worth a compilation
+constexpr double kMinGain = 0.02;      // of the window; assumed worth a compilation
 constexpr double kMinRun = 1.5;        // kernels one behind the other, on average
 constexpr double kMostCompiled = 0.3;  // of the time, above which somebody compiles already
 
