@@ -202,9 +202,8 @@ std::string_view remedy_for(const HostRead& read) {
     }
   }
   if (gives_size(*read.expr)) {
-    return "Take the number on the host, before the batch is moved: as a size it cannot stay on "
-           "the "
-           "GPU, and each read empties the launch queue";
+    return "Take the number on the host before the batch is moved: a size cannot stay on the GPU, "
+           "and each read empties the launch queue";
   }
   const StatementKind kind = read.statement->kind;
   const bool decides =
