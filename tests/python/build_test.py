@@ -83,25 +83,20 @@ class Transformers(unittest.TestCase):
     def test_folder(self):
         with config(**SQUEEZEBERT) as folder:
             report = rooftile.check(folder, gpu="h100", batch=4, seq=32)
+            kinds = {operation.kind for operation in report.operations}
         self.assertEqual(report.inputs, (f"{folder}/config.json",))
         self.assertIn("built by transformers without weights", report.notes)
-        self.assertIn("gemm", {operation.kind for operation in report.operations})
+        self.assertLessEqual({"gemm", "norm", "embedding"}, kinds)
 
     def test_training_step(self):
         with config(**SQUEEZEBERT) as folder:
             report = rooftile.check(f"{folder}/config.json", gpu="h100", mode="train", batch=2, seq=32)
-        phases = {operation.phase for operation in report.operations}
-        self.assertIn("optimizer", phases)
         self.assertIn("no loss given: the output's own is taken", report.notes)
+        self.assertGreater(report.memory.optimizer_bytes, 0)
 
     def test_a_model_that_it_does_not_have_either(self):
         with config(model_type="foo") as folder, self.assertRaisesRegex(rooftile.Error, "has no model type 'foo'"):
             rooftile.check(folder, gpu="h100")
-
-    def test_another_kind_of_input(self):
-        with config(**REGNET) as folder:
-            report = rooftile.check(folder, gpu="h100", batch=2)
-        self.assertIn("conv", {operation.kind for operation in report.operations})
 
 
 class WithoutLibraries(unittest.TestCase):
