@@ -32,9 +32,7 @@ const Graphs::FileGraph& Graphs::of(const source::File& file) {
 
 std::optional<ValuePlace> Graphs::place(const source::Expr& expr) {
   if (expr.statement == nullptr || expr.statement->file == nullptr) return std::nullopt;
-  const Unit& unit = *of(*expr.statement->file).unit;
-  const auto found = unit.places.find(&expr);
-  return found == unit.places.end() ? std::nullopt : std::optional(found->second);
+  return of(*expr.statement->file).unit->place(expr);
 }
 
 const Function* Graphs::body(const source::FunctionDef& def) {

@@ -21,7 +21,8 @@ namespace source {
 Value SourceFacts::value(const Expr* expr) const {
   Value value;
   value.found = expr;
-  if (expr != nullptr) {
+  if (expr != nullptr) value = script::literal_constant(*expr);
+  if (expr != nullptr && !value.known()) {
     auto& known = store_->kept<KnownValues>();
     if (known.flow == nullptr || !store_->is_complete) {
       known.flow = std::make_unique<script::Flow>(known.graphs);

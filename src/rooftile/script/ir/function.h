@@ -93,8 +93,8 @@ struct Function {
   std::vector<ValueId> results;         // instructions of `return`
   BlockId end = kNone;                  // that ends without a `return`, and so gives None
   bool is_generator = false;
-  std::deque<std::string> words;                   // that no script's text holds
-  std::deque<std::vector<ValueId>> operand_lists;  // that instructions point to
+  std::deque<std::string> words;  // that no script's text holds
+  std::vector<ValueId> operands;  // that instructions point to
 };
 
 }  // namespace rooftile::script

@@ -287,9 +287,9 @@ TEST(Ir, ExpressionsHaveTheirValues) {
   const auto unit = lower(*facts.files.front());
   std::size_t found = 0;
   for (const source::Call* call : facts.files.front()->calls) {
-    const auto place = unit->places.find(call->expr);
-    ASSERT_NE(place, unit->places.end()) << facts.files.front()->slice(call->expr->range);
-    const Instruction& made = place->second.function->values.at(place->second.value);
+    const auto place = unit->place(*call->expr);
+    ASSERT_TRUE(place) << facts.files.front()->slice(call->expr->range);
+    const Instruction& made = place->function->values.at(place->value);
     EXPECT_EQ(made.expr, call->expr);
     EXPECT_EQ(made.op, Op::call);
     ++found;

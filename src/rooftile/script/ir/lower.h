@@ -4,7 +4,8 @@
 #pragma once
 
 #include <memory>
-#include <unordered_map>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "rooftile/script/ir/function.h"
@@ -20,7 +21,9 @@ struct ValuePlace {
 // ones first.
 struct Unit {
   std::vector<std::unique_ptr<const Function>> functions;
-  std::unordered_map<const source::Expr*, ValuePlace> places;  // of each expression
+  std::vector<std::pair<const source::Expr*, ValuePlace>> places;  // of each expression, sorted
+
+  std::optional<ValuePlace> place(const source::Expr& expr) const;
 };
 
 // Of a file: its module body with what stands in it.

@@ -43,7 +43,7 @@ std::unique_ptr<const Function> LowerFunction::run() {
   std::vector<ValueId> forward;
   std::unique_ptr<Function> finished = builder_.finish(forward);
   for (const auto& [expr, value] : places_) {
-    unit_.places.insert_or_assign(expr, ValuePlace{finished.get(), forward[value]});
+    unit_.places.push_back({expr, {finished.get(), forward[value]}});
   }
   return finished;
 }

@@ -10,6 +10,17 @@ constexpr std::size_t kMaxValues = std::size_t{1} << 20U;
 
 }  // namespace
 
+void gather_operands(Function& function) {
+  std::size_t count = 0;
+  for (const Instruction& each : function.values) count += each.operands.size();
+  function.operands.reserve(count);
+  for (Instruction& each : function.values) {
+    const std::size_t begin = function.operands.size();
+    function.operands.insert(function.operands.end(), each.operands.begin(), each.operands.end());
+    each.operands = std::span<const ValueId>(function.operands).subspan(begin);
+  }
+}
+
 SsaBuilder::SsaBuilder(FunctionKind kind, std::string_view name, const Function* outer)
     : function_(std::make_unique<Function>()) {
   function_->kind = kind;
@@ -50,7 +61,7 @@ ValueId SsaBuilder::add_in(BlockId block, Op op, std::string_view word,
   made.block = block;
   made.word = word;
   if (!operands.empty()) {
-    made.operands = function_->operand_lists.emplace_back(std::move(operands));
+    made.operands = operand_lists_.emplace_back(std::move(operands));
   }
   same_as_.push_back(id);
   return id;
@@ -142,8 +153,7 @@ void SsaBuilder::fill_phis() {
     for (std::size_t i = 0; i < function_->blocks[block].predecessors.size(); ++i) {
       operands.push_back(find(function_->blocks[block].predecessors[i], open.variable));
     }
-    function_->values[open.phi].operands =
-        function_->operand_lists.emplace_back(std::move(operands));
+    function_->values[open.phi].operands = operand_lists_.emplace_back(std::move(operands));
   }
 }
 
@@ -219,7 +229,7 @@ std::unique_ptr<Function> SsaBuilder::finish(std::vector<ValueId>& forward) {
   for (ValueId value = 0; value < forward.size(); ++value) {
     if (forward[value] == kNone) forward[value] = forward[final_of(value)];
   }
-  for (std::vector<ValueId>& operands : function_->operand_lists) {
+  for (std::vector<ValueId>& operands : operand_lists_) {
     for (ValueId& operand : operands) operand = forward[operand];
   }
   for (Block& block : function_->blocks) {
@@ -229,6 +239,7 @@ std::unique_ptr<Function> SsaBuilder::finish(std::vector<ValueId>& forward) {
   for (NamedValue& each : function_->at_exit) each.value = forward[each.value];
   for (ValueId& value : function_->results) value = forward[value];
   function_->values = std::move(ordered);
+  gather_operands(*function_);
   return std::move(function_);
 }
 

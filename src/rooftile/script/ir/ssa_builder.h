@@ -1,6 +1,7 @@
 // Blocks, and the variables that they read and write, of one function on its way to SSA form.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,9 @@
 #include "rooftile/script/ir/function.h"
 
 namespace rooftile::script {
+
+// Copies what instructions point to into the function.
+void gather_operands(Function& function);
 
 class SsaBuilder {
  public:
@@ -68,6 +72,7 @@ class SsaBuilder {
   std::unordered_map<Key, ValueId> known_;
   std::unordered_map<BlockId, std::vector<OpenPhi>> open_phis_;  // of blocks that are not sealed
   std::vector<OpenPhi> unfilled_;
+  std::deque<std::vector<ValueId>> operand_lists_;
   std::vector<ValueId> phis_;
   std::vector<ValueId> same_as_;  // of a phi that went: what takes its place
 };

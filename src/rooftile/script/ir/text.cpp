@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <iterator>
 
 #include "rooftile/base/text.h"
+#include "rooftile/script/ir/ssa_builder.h"
 
 namespace rooftile::script {
 namespace {
@@ -106,6 +108,7 @@ class IrParser {
     for (const auto& [place, line] : targets_) {
       if (place >= function_->blocks.size()) return line.error("a block of this function", "b");
     }
+    gather_operands(*function_);
     return std::move(function_);
   }
 
@@ -205,7 +208,7 @@ class IrParser {
       operands.push_back(*operand);
     }
     if (!operands.empty()) {
-      made.operands = function_->operand_lists.emplace_back(std::move(operands));
+      made.operands = operand_lists_.emplace_back(std::move(operands));
     }
     function_->blocks.back().instructions.push_back(*id);
     if (made.op == Op::result) function_->results.push_back(*id);
@@ -214,6 +217,7 @@ class IrParser {
   }
 
   std::unique_ptr<Function> function_ = std::make_unique<Function>();
+  std::deque<std::vector<ValueId>> operand_lists_;
   std::vector<std::pair<std::uint32_t, Line>> used_, targets_;  // and where
 };
 
