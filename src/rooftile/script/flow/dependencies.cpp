@@ -182,8 +182,7 @@ void Flow::connect_free(NodeId id, const Function& function, std::string_view wo
   const auto is_word = [&](const NamedValue& each) { return each.name == word; };
   const bool is_own =
       function.kind == FunctionKind::function && std::ranges::any_of(function.definitions, is_word);
-  const Graphs::FileGraph& graph = graphs_.of(*function.file);
-  const bool is_shared = graph.shared_stores.contains(word);
+  const bool is_shared = graphs_.shared_stores(*function.file).contains(word);
   if (is_own && !is_shared) return;  // read before its first assignment
   for (const Function* outer = function.outer; outer != nullptr; outer = outer->outer) {
     if (outer->kind == FunctionKind::class_body) continue;
@@ -198,7 +197,7 @@ void Flow::connect_free(NodeId id, const Function& function, std::string_view wo
     if (is_shared) may_be_anything(id);  // nonlocal
     return;
   }
-  const Function& module = *graph.unit->functions.front();
+  const Function& module = graphs_.of(*function.file).module();
   const bool is_variable = std::ranges::any_of(module.at_exit, is_word) || is_shared;
   if (!is_variable || &function == &module) return may_be_anything(id);
   depend(id, node({NodeKind::variable, &module, word_id(word), 0}), Certainty::constant);
@@ -213,9 +212,9 @@ void Flow::connect_variable(NodeId id) {
   for (const NamedValue& each : module.at_exit) {
     if (each.name == word) depend(id, node_of(module, each.value, 0), at_least);
   }
-  const Graphs::FileGraph& graph = graphs_.of(*module.file);
-  const auto shared = graph.shared_stores.find(word);
-  if (shared != graph.shared_stores.end()) {
+  const Graphs::SharedStores& stores = graphs_.shared_stores(*module.file);
+  const auto shared = stores.find(word);
+  if (shared != stores.end()) {
     for (const ValuePlace& each : shared->second) {
       depend(id, node_of(*each.function, each.value, 0), at_least);
     }
@@ -232,9 +231,9 @@ void Flow::connect_name(NodeId id, const Function& function, const Instruction& 
   if (is_defined) return connect_full_name(id, *made.expr);
   depend(id, node_of(function, made.operands[0], nodes_[id].key.context), Certainty::constant);
   // An inner function may have given it another value by then.
-  const Graphs::FileGraph& graph = graphs_.of(*function.file);
-  const auto shared = graph.shared_stores.find(made.word);
-  if (shared == graph.shared_stores.end()) return;
+  const Graphs::SharedStores& stores = graphs_.shared_stores(*function.file);
+  const auto shared = stores.find(made.word);
+  if (shared == stores.end()) return;
   for (const ValuePlace& each : shared->second) {
     depend(id, node_of(*each.function, each.value, 0), Certainty::constant);
   }
@@ -244,7 +243,7 @@ void Flow::connect_full_name(NodeId id, const Expr& expr) {
   const source::Store& store = facts_->store();
   const auto global = store.globals.find(expr.full_name());
   if (global != store.globals.end()) {
-    const Function& module = *graphs_.of(*global->second->file).unit->functions.front();
+    const Function& module = graphs_.of(*global->second->file).module();
     const std::string_view word = expr.full_name().substr(expr.full_name().rfind('.') + 1);
     return depend(id, node({NodeKind::variable, &module, word_id(word), 0}), Certainty::constant);
   }

@@ -2,6 +2,7 @@
 #include "rooftile/script/flow/flow.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 namespace rooftile::script {
@@ -12,39 +13,28 @@ constexpr int kMaxRounds = 16;
 
 }  // namespace
 
-const Graphs::FileGraph& Graphs::of(const source::File& file) {
-  const auto [place, is_new] = graphs_.try_emplace(&file);
-  FileGraph& graph = place->second;
-  if (!is_new) return graph;
-  graph.unit = lower(file);
-  for (const auto& function : graph.unit->functions) {
-    if (function->def != nullptr) graph.bodies.emplace(function->def, function.get());
-    if (function->class_def != nullptr) graph.bodies.emplace(function->class_def, function.get());
-    for (ValueId value = 0; value < function->values.size(); ++value) {
-      const Instruction& each = function->values[value];
-      if (each.op == Op::store_free) {
-        graph.shared_stores[each.word].push_back({function.get(), each.operands[0]});
-      }
-    }
-  }
-  return graph;
-}
+Unit& Graphs::of(const source::File& file) { return units_.try_emplace(&file, file).first->second; }
 
 std::optional<ValuePlace> Graphs::place(const source::Expr& expr) {
-  if (expr.statement == nullptr || expr.statement->file == nullptr) return std::nullopt;
-  return of(*expr.statement->file).unit->place(expr);
+  const source::Statement* statement = expr.statement;
+  return statement == nullptr ? std::nullopt : of(*statement->file).place(expr);
 }
 
-const Function* Graphs::body(const source::FunctionDef& def) {
-  const FileGraph& graph = of(*def.file);
-  const auto found = graph.bodies.find(&def);
-  return found == graph.bodies.end() ? nullptr : found->second;
-}
-
-const Function* Graphs::body(const source::ClassDef& def) {
-  const FileGraph& graph = of(*def.file);
-  const auto found = graph.bodies.find(&def);
-  return found == graph.bodies.end() ? nullptr : found->second;
+const Graphs::SharedStores& Graphs::shared_stores(const source::File& file) {
+  const auto [place, is_new] = shared_stores_.try_emplace(&file);
+  SharedStores& stores = place->second;
+  if (!is_new) return stores;
+  std::unordered_set<const source::FunctionDef*> sharing;
+  for (const source::Statement* each : file.statements) {
+    const bool shares = each->kind == source::StatementKind::global_ && each->function != nullptr;
+    if (!shares || !sharing.insert(each->function).second) continue;
+    const Function* body = of(file).body(*each->function);
+    for (ValueId value = 0; body != nullptr && value < body->values.size(); ++value) {
+      const Instruction& made = body->values[value];
+      if (made.op == Op::store_free) stores[made.word].push_back({body, made.operands[0]});
+    }
+  }
+  return stores;
 }
 
 const std::vector<const source::Expr*>& Graphs::stores(const source::SourceFacts& facts,

@@ -31,17 +31,13 @@ namespace rooftile::script {
 // The graphs of files, made when they are needed first, and what is found in them by name.
 class Graphs {
  public:
-  struct FileGraph {
-    std::unique_ptr<const Unit> unit;
-    std::unordered_map<const void*, const Function*> bodies;  // by FunctionDef or ClassDef
-    // What functions of the file give global and nonlocal names.
-    std::unordered_map<std::string_view, std::vector<ValuePlace>> shared_stores;
-  };
-
-  const FileGraph& of(const source::File& file);
+  Unit& of(const source::File& file);
   std::optional<ValuePlace> place(const source::Expr& expr);
-  const Function* body(const source::FunctionDef& def);
-  const Function* body(const source::ClassDef& def);
+  const Function* body(const source::FunctionDef& def) { return of(*def.file).body(def); }
+  const Function* body(const source::ClassDef& def) { return of(*def.file).body(def); }
+  // What functions of the file give global and nonlocal names.
+  using SharedStores = std::unordered_map<std::string_view, std::vector<ValuePlace>>;
+  const SharedStores& shared_stores(const source::File& file);
   // The targets of assignments to x.attribute, whatever x is.
   const std::vector<const source::Expr*>& stores(const source::SourceFacts& facts,
                                                  std::string_view attribute);
@@ -50,7 +46,8 @@ class Graphs {
 
  private:
   std::deque<std::string> texts_;
-  std::unordered_map<const source::File*, FileGraph> graphs_;
+  std::unordered_map<const source::File*, Unit> units_;
+  std::unordered_map<const source::File*, SharedStores> shared_stores_;
   std::unordered_map<std::string_view, std::vector<const source::Expr*>> stores_;
   std::size_t files_with_stores_ = 0;
 };

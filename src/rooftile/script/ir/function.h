@@ -77,6 +77,12 @@ struct NamedValue {
   ValueId value = kNone;
 };
 
+// The value that an expression has; of a target what it is given.
+struct ExprValue {
+  const source::Expr* expr = nullptr;
+  ValueId value = kNone;
+};
+
 enum class FunctionKind : std::uint8_t { module, class_body, function, lambda };
 
 struct Function {
@@ -90,6 +96,7 @@ struct Function {
   std::vector<Block> blocks;            // the entry first
   std::vector<NamedValue> definitions;  // all that names get, in order of the text
   std::vector<NamedValue> at_exit;      // what each name is when the body has run to its end
+  std::vector<ExprValue> places;        // sorted by expression
   std::vector<ValueId> results;         // instructions of `return`
   BlockId end = kNone;                  // that ends without a `return`, and so gives None
   bool is_generator = false;

@@ -16,8 +16,7 @@ SourceFacts facts_of(std::string_view text) { return read_python_text("train.py"
 
 std::string ir_of(std::string_view script, std::size_t function = 0) {
   const SourceFacts facts = facts_of(script);
-  const auto unit = lower(*facts.files.front());
-  return ir_text(*unit->functions.at(function));
+  return ir_text(*Unit(*facts.files.front()).all().at(function));
 }
 
 struct IrCase {
@@ -244,9 +243,9 @@ class Net(Base, metaclass=M):
 
 TEST(Ir, TextReadsBackAsItWasWritten) {
   const SourceFacts facts = facts_of(kLong);
-  const auto unit = lower(*facts.files.front());
-  EXPECT_EQ(unit->functions.size(), 6U);  // module, main, Net, its lambda, net, inner
-  for (const auto& function : unit->functions) {
+  Unit unit(*facts.files.front());
+  EXPECT_EQ(unit.all().size(), 6U);  // module, main, Net, its lambda, net, inner
+  for (const Function* function : unit.all()) {
     const std::string text = ir_text(*function);
     const auto read = parse_ir(text);
     ASSERT_TRUE(read.has_value()) << to_string(read.error()) << "\n" << text;
@@ -258,8 +257,8 @@ TEST(Ir, TextReadsBackAsItWasWritten) {
 // where it has been made.
 TEST(Ir, HoldsWhatSsaFormPromises) {
   const SourceFacts facts = facts_of(kLong);
-  const auto unit = lower(*facts.files.front());
-  for (const auto& function : unit->functions) {
+  Unit unit(*facts.files.front());
+  for (const Function* function : unit.all()) {
     for (BlockId id = 0; id < function->blocks.size(); ++id) {
       const Block& block = function->blocks[id];
       for (const BlockId next : {block.next, block.otherwise}) {
@@ -284,10 +283,10 @@ TEST(Ir, HoldsWhatSsaFormPromises) {
 // Every expression that runs has its value, and the instruction of a value its expression.
 TEST(Ir, ExpressionsHaveTheirValues) {
   const SourceFacts facts = facts_of(kLong);
-  const auto unit = lower(*facts.files.front());
+  Unit unit(*facts.files.front());
   std::size_t found = 0;
   for (const source::Call* call : facts.files.front()->calls) {
-    const auto place = unit->place(*call->expr);
+    const auto place = unit.place(*call->expr);
     ASSERT_TRUE(place) << facts.files.front()->slice(call->expr->range);
     const Instruction& made = place->function->values.at(place->value);
     EXPECT_EQ(made.expr, call->expr);
@@ -319,8 +318,8 @@ TEST(Ir, LongChainsOfBranchesAreLowered) {
   for (int i = 0; i < 20000; ++i) text += "  if y:\n    y = x\n";
   text += "  return y\n";
   const SourceFacts facts = facts_of(text);
-  const auto unit = lower(*facts.files.front());
-  EXPECT_EQ(unit->functions.at(1)->blocks.size(), 60001U);
+  Unit unit(*facts.files.front());
+  EXPECT_EQ(unit.all().at(1)->blocks.size(), 60001U);
 }
 
 }  // namespace

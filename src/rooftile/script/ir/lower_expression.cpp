@@ -50,7 +50,7 @@ ValueId LowerFunction::all_of(Op op, std::string_view word, const Expr& expr) {
 
 ValueId LowerFunction::value(const Expr* expr) {
   const ValueId found = made(*expr);
-  places_.emplace_back(expr, found);
+  places_.push_back({expr, found});
   return found;
 }
 
@@ -234,7 +234,7 @@ ValueId LowerFunction::clauses(std::span<const Expr* const> parts, std::size_t n
 void LowerFunction::assign(const Expr& target, ValueId given) {
   switch (target.kind) {
     case ExprKind::name:
-      places_.emplace_back(&target, given);
+      places_.push_back({&target, given});
       return write(target.word(), given);
     case ExprKind::tuple:
     case ExprKind::list:
@@ -244,7 +244,7 @@ void LowerFunction::assign(const Expr& target, ValueId given) {
       return;
     case ExprKind::attribute: {
       if (target.children().empty()) return;
-      places_.emplace_back(&target, given);
+      places_.push_back({&target, given});
       builder_.add(Op::store_attribute, target.word(), {value(target.children()[0]), given},
                    &target);
       return;
@@ -252,7 +252,7 @@ void LowerFunction::assign(const Expr& target, ValueId given) {
     case ExprKind::subscript: {
       std::vector<ValueId> operands = values(target.children());
       operands.push_back(given);
-      places_.emplace_back(&target, given);
+      places_.push_back({&target, given});
       builder_.add(Op::store_item, {}, std::move(operands), &target);
       return;
     }
@@ -262,7 +262,7 @@ void LowerFunction::assign(const Expr& target, ValueId given) {
 }
 
 void LowerFunction::unpack(const Expr& target, ValueId given) {
-  places_.emplace_back(&target, given);
+  places_.push_back({&target, given});
   for (std::size_t i = 0; i < target.children().size(); ++i) {
     const Expr& part = *target.children()[i];
     // Behind a starred part the places count from the end, which is not known.

@@ -14,20 +14,10 @@
 
 namespace rooftile::script {
 
-// A body that was met in another one.
-struct PendingBody {
-  FunctionKind kind = FunctionKind::module;
-  std::string_view name;
-  std::uint32_t outer = 0;  // place among the unit's functions
-  const source::FunctionDef* def = nullptr;
-  const source::ClassDef* class_def = nullptr;
-  const source::Expr* lambda = nullptr;
-};
-
 class LowerFunction {
  public:
   LowerFunction(const source::File& file, const PendingBody& body, const Function* outer,
-                std::uint32_t index, Unit& unit, std::vector<PendingBody>& pending);
+                std::uint32_t index, std::vector<PendingBody>& pending);
 
   std::unique_ptr<const Function> run();
 
@@ -83,10 +73,9 @@ class LowerFunction {
   const source::File& file_;
   const PendingBody body_;
   const std::uint32_t index_;
-  Unit& unit_;
   std::vector<PendingBody>& pending_;
   SsaBuilder builder_;
-  std::vector<std::pair<const Expr*, ValueId>> places_;
+  std::vector<ExprValue> places_;
   std::unordered_set<std::string_view> shared_;  // declared global or nonlocal
   std::vector<LoopBlocks> loops_;
   std::vector<BlockId> handlers_;  // where an exception of the current statement may lead

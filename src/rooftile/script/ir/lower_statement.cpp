@@ -11,12 +11,11 @@ using source::ExprKind;
 using source::StatementKind;
 
 LowerFunction::LowerFunction(const source::File& file, const PendingBody& body,
-                             const Function* outer, std::uint32_t index, Unit& unit,
+                             const Function* outer, std::uint32_t index,
                              std::vector<PendingBody>& pending)
     : file_(file),
       body_(body),
       index_(index),
-      unit_(unit),
       pending_(pending),
       builder_(body.kind, body.name, outer) {}
 
@@ -42,9 +41,10 @@ std::unique_ptr<const Function> LowerFunction::run() {
   }
   std::vector<ValueId> forward;
   std::unique_ptr<Function> finished = builder_.finish(forward);
-  for (const auto& [expr, value] : places_) {
-    unit_.places.push_back({expr, {finished.get(), forward[value]}});
-  }
+  for (ExprValue& each : places_) each.value = forward[each.value];
+  // Of a target that is read first, as in `x += 1`, what it is given stands last.
+  std::ranges::stable_sort(places_, {}, &ExprValue::expr);
+  finished->places = std::move(places_);
   return finished;
 }
 
