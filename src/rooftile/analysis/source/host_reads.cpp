@@ -56,7 +56,7 @@ bool is_of_unmoved_batch(const Expr& value) {
   if (loop == nullptr || loop->kind != StatementKind::for_ || !value.type->is(TypeKind::unknown)) {
     return false;
   }
-  const Call* loader = loader_of(&value);
+  const Call* loader = loader_of(facts, &value);
   if (loader == nullptr || !is_torch_loader(*loader)) return false;
   return std::ranges::none_of(calls_inside(*loop), [&](const Call* call) {
     return std::ranges::any_of(call->arguments, [&](const Argument& argument) {

@@ -67,6 +67,10 @@ const OperatorCase kOperators[] = {
         { y = ConvTranspose<strides=[2,2], pads=[1,1,1,1], output_padding=[1,1]>(x, w) })",
      "conv n=1 c=6 k=5 in=4x4 kernel=3x3 stride=2x2 pad=1x1 output_pad=1x1 "
      "transposed=1\n"},
+    {"conv_transpose_with_bias",
+     R"((float[1,6,4,4] x, float[6,5,3,3] w, float[5] b) => (float[1,5,9,9] y)
+        { y = ConvTranspose<strides=[2,2]>(x, w, b) })",
+     "conv n=1 c=6 k=5 in=4x4 kernel=3x3 stride=2x2 transposed=1 bias=1\n"},
     {"lstm",
      R"((float[35,20,100] x, float[2,800,100] w, float[2,800,200] r)
         => (float[35,2,20,200] y)
