@@ -225,7 +225,9 @@ CallWork copied_always(const AtenCall& call) {
 CallWork filled(const AtenCall& call) {
   const AtenValue* target = tensor_at(call.results, 0);
   if (target == nullptr) return {};
-  return as_operator("fill_", {*target, scalar("0")});
+  AtenValue filled_tensor = *target;
+  if (target->dims.empty()) filled_tensor.dims = filled_tensor.strides = {1};
+  return as_operator("fill_", {filled_tensor, scalar("0")});
 }
 
 CallWork dropped(const Row& row, const AtenCall& call) {

@@ -231,6 +231,11 @@ TEST(AtenCall, CompositesRunAsTheirParts) {
        "16,100||float; 16||long int; |||; ||Scalar|1; ||Scalar|-100",
        "||float",
        {"other fp32 fn=nll_loss_forward bytes=192 walk=gathered moved_bytes=192 walked=16"}},
+      // A single number, whatever it is made like.
+      {"new_ones.default",
+       "2,64||long int; ||ScalarList|[]",
+       "||bool",
+       {"elementwise bool fn=fill elements=1 inputs=0"}},
       {"zeros.default",
        "||ScalarList|[2,3]",
        "2,3||float",
