@@ -47,25 +47,6 @@ bool moves_to_host(const Call& call) {
   return device->kind == ExprKind::text && device->word() == "cpu";
 }
 
-// `for batch in loader: names = batch["names"].cpu()` of a DataLoader: on the host, unless
-// something gets the batch as a whole and may move what is in it.
-bool is_of_unmoved_batch(const Expr& value) {
-  const Expr* root = &value;
-  while (root->kind == ExprKind::subscript && !root->children().empty()) root = root->children()[0];
-  const Statement* loop = root->kind == ExprKind::name ? root->binding() : nullptr;
-  if (loop == nullptr || loop->kind != StatementKind::for_ || !value.type->is(TypeKind::unknown)) {
-    return false;
-  }
-  const Call* loader = loader_of(facts, &value);
-  if (loader == nullptr || !is_torch_loader(*loader)) return false;
-  return std::ranges::none_of(calls_inside(*loop), [&](const Call* call) {
-    return std::ranges::any_of(call->arguments, [&](const Argument& argument) {
-      return argument.value != nullptr && argument.value->kind == ExprKind::name &&
-             argument.value->word() == root->word();
-    });
-  });
-}
-
 bool reads_by_method(const Call& call) {
   if (moves_to_host(call)) return !is_surely_host(call.receiver_type());
   if (call.receiver == nullptr || !call.arguments.empty()) return false;
@@ -76,7 +57,7 @@ bool reads_by_method(const Call& call) {
     if (is_surely_host(type) || comes_from_numpy(call.receiver)) return false;
     return !type.is(TypeKind::unknown) || !is_moved_later(call.receiver);
   }
-  if (call.method == "cpu") return !is_surely_host(type) && !is_of_unmoved_batch(*call.receiver);
+  if (call.method == "cpu") return !is_surely_host(type);
   return is_one_of(call.method, {"tolist", "numpy"}) && may_wait(call.receiver);
 }
 
@@ -354,6 +335,29 @@ bool waits(const Call& call) {
          is_one_of(call.method, {"item", "tolist", "cpu"});
 }
 
+// `for batch in loader: names = batch["names"].cpu()` of a DataLoader: on the host, unless
+// something gets the batch as a whole and may move what is in it.
+bool is_of_unmoved_batch(const SourceFacts& facts, const HostRead& read) {
+  if (read.call == nullptr || read.call->method != "cpu" || read.call->receiver == nullptr) {
+    return false;
+  }
+  const Expr& value = *read.call->receiver;
+  const Expr* root = &value;
+  while (root->kind == ExprKind::subscript && !root->children().empty()) root = root->children()[0];
+  const Statement* loop = root->kind == ExprKind::name ? root->binding() : nullptr;
+  if (loop == nullptr || loop->kind != StatementKind::for_ || !value.type->is(TypeKind::unknown)) {
+    return false;
+  }
+  const Call* loader = loader_of(facts, &value);
+  if (loader == nullptr || !is_torch_loader(*loader)) return false;
+  return std::ranges::none_of(calls_inside(*loop), [&](const Call* call) {
+    return std::ranges::any_of(call->arguments, [&](const Argument& argument) {
+      return argument.value != nullptr && argument.value->kind == ExprKind::name &&
+             argument.value->word() == root->word();
+    });
+  });
+}
+
 struct ReadsByFile {
   std::unordered_map<const File*, std::vector<HostRead>> reads;
 };
@@ -371,6 +375,7 @@ const std::vector<HostRead>& host_reads(const SourceFacts& facts, const File& fi
   std::vector<HostRead>& reads = found->second;
   if (!is_new) return reads;
   for (const Statement* statement : file.statements) add_reads(*statement, reads);
+  std::erase_if(reads, [&](const HostRead& read) { return is_of_unmoved_batch(facts, read); });
   std::stable_sort(reads.begin(), reads.end(), [](const HostRead& a, const HostRead& b) {
     return a.expr->range.begin < b.expr->range.begin;
   });
