@@ -45,7 +45,14 @@ std::vector<ValueId> LowerFunction::values(std::span<const Expr* const> exprs) {
 }
 
 ValueId LowerFunction::all_of(Op op, std::string_view word, const Expr& expr) {
-  return builder_.add(op, word, values(expr.children()), &expr);
+  const std::size_t mark = stack_.size();
+  for (const Expr* each : expr.children()) {
+    const ValueId made = value(each);
+    stack_.push_back(made);
+  }
+  const ValueId all = builder_.add(op, word, std::span(stack_).subspan(mark), &expr);
+  stack_.resize(mark);
+  return all;
 }
 
 ValueId LowerFunction::value(const Expr* expr) {
@@ -228,7 +235,7 @@ ValueId LowerFunction::clauses(std::span<const Expr* const> parts, std::size_t n
     builder_.seal(each->second);
     open(each->second);
   }
-  return builder_.add(Op::sequence, "comprehension", std::move(element), &whole);
+  return builder_.add(Op::sequence, "comprehension", element, &whole);
 }
 
 void LowerFunction::assign(const Expr& target, ValueId given) {
@@ -253,7 +260,7 @@ void LowerFunction::assign(const Expr& target, ValueId given) {
       std::vector<ValueId> operands = values(target.children());
       operands.push_back(given);
       places_.push_back({&target, given});
-      builder_.add(Op::store_item, {}, std::move(operands), &target);
+      builder_.add(Op::store_item, {}, operands, &target);
       return;
     }
     default:

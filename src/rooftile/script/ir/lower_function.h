@@ -76,6 +76,7 @@ class LowerFunction {
   std::vector<PendingBody>& pending_;
   SsaBuilder builder_;
   std::vector<ExprValue> places_;
+  std::vector<ValueId> stack_;                   // operands of the expressions being read
   std::unordered_set<std::string_view> shared_;  // declared global or nonlocal
   std::vector<LoopBlocks> loops_;
   std::vector<BlockId> handlers_;  // where an exception of the current statement may lead

@@ -302,7 +302,7 @@ ValueId LowerFunction::closure(const source::FunctionDef& def, std::string_view 
                       .def = &def,
                       .class_def = nullptr,
                       .lambda = lambda});
-  return builder_.add(Op::closure, name, std::move(defaults), lambda);
+  return builder_.add(Op::closure, name, defaults, lambda);
 }
 
 void LowerFunction::function_definition(const Statement& statement) {

@@ -10,13 +10,15 @@ constexpr std::size_t kMaxValues = std::size_t{1} << 20U;
 
 }  // namespace
 
-void gather_operands(Function& function) {
+void gather_operands(Function& function, std::span<const ValueId> forward) {
   std::size_t count = 0;
   for (const Instruction& each : function.values) count += each.operands.size();
   function.operands.reserve(count);
   for (Instruction& each : function.values) {
     const std::size_t begin = function.operands.size();
-    function.operands.insert(function.operands.end(), each.operands.begin(), each.operands.end());
+    for (const ValueId operand : each.operands) {
+      function.operands.push_back(forward.empty() ? operand : forward[operand]);
+    }
     each.operands = std::span<const ValueId>(function.operands).subspan(begin);
   }
 }
@@ -54,23 +56,28 @@ void SsaBuilder::branch(ValueId condition, BlockId if_true, BlockId if_false) {
 void SsaBuilder::leave() { open_[current_] = false; }
 
 ValueId SsaBuilder::add_in(BlockId block, Op op, std::string_view word,
-                           std::vector<ValueId> operands) {
+                           std::span<const ValueId> operands) {
   const auto id = static_cast<ValueId>(function_->values.size());
   Instruction& made = function_->values.emplace_back();
   made.op = op;
   made.block = block;
   made.word = word;
-  if (!operands.empty()) {
-    made.operands = operand_lists_.emplace_back(std::move(operands));
-  }
+  made.operands = keep(operands);
   same_as_.push_back(id);
   return id;
 }
 
-ValueId SsaBuilder::add(Op op, std::string_view word, std::vector<ValueId> operands,
+std::span<const ValueId> SsaBuilder::keep(std::span<const ValueId> operands) {
+  if (operands.empty()) return {};
+  auto* place = static_cast<ValueId*>(memory_.allocate(operands.size_bytes(), alignof(ValueId)));
+  std::uninitialized_copy(operands.begin(), operands.end(), place);
+  return {place, operands.size()};
+}
+
+ValueId SsaBuilder::add(Op op, std::string_view word, std::span<const ValueId> operands,
                         const source::Expr* expr) {
   if (!open_[current_]) enter(add_block(true));  // after a return: never reached
-  const ValueId id = add_in(current_, op, word, std::move(operands));
+  const ValueId id = add_in(current_, op, word, operands);
   function_->values[id].expr = expr;
   function_->blocks[current_].instructions.push_back(id);
   return id;
@@ -153,7 +160,7 @@ void SsaBuilder::fill_phis() {
     for (std::size_t i = 0; i < function_->blocks[block].predecessors.size(); ++i) {
       operands.push_back(find(function_->blocks[block].predecessors[i], open.variable));
     }
-    function_->values[open.phi].operands = operand_lists_.emplace_back(std::move(operands));
+    function_->values[open.phi].operands = keep(operands);
   }
 }
 
@@ -229,9 +236,6 @@ std::unique_ptr<Function> SsaBuilder::finish(std::vector<ValueId>& forward) {
   for (ValueId value = 0; value < forward.size(); ++value) {
     if (forward[value] == kNone) forward[value] = forward[final_of(value)];
   }
-  for (std::vector<ValueId>& operands : operand_lists_) {
-    for (ValueId& operand : operands) operand = forward[operand];
-  }
   for (Block& block : function_->blocks) {
     if (block.condition != kNone) block.condition = forward[block.condition];
   }
@@ -239,7 +243,7 @@ std::unique_ptr<Function> SsaBuilder::finish(std::vector<ValueId>& forward) {
   for (NamedValue& each : function_->at_exit) each.value = forward[each.value];
   for (ValueId& value : function_->results) value = forward[value];
   function_->values = std::move(ordered);
-  gather_operands(*function_);
+  gather_operands(*function_, forward);
   return std::move(function_);
 }
 

@@ -1,10 +1,11 @@
 // Blocks, and the variables that they read and write, of one function on its way to SSA form.
 #pragma once
 
-#include <deque>
+#include <initializer_list>
 #include <memory>
+#include <memory_resource>
 #include <optional>
-#include <string>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -13,8 +14,9 @@
 
 namespace rooftile::script {
 
-// Copies what instructions point to into the function.
-void gather_operands(Function& function);
+// Copies what instructions point to into the function, under the final numbers; without any as they
+// are.
+void gather_operands(Function& function, std::span<const ValueId> forward);
 
 class SsaBuilder {
  public:
@@ -33,8 +35,12 @@ class SsaBuilder {
   void leave();
   bool is_open() const { return open_[current_]; }  // the current block has no end yet
 
-  ValueId add(Op op, std::string_view word, std::vector<ValueId> operands,
+  ValueId add(Op op, std::string_view word, std::span<const ValueId> operands,
               const source::Expr* expr = nullptr);
+  ValueId add(Op op, std::string_view word, std::initializer_list<ValueId> operands,
+              const source::Expr* expr = nullptr) {
+    return add(op, word, std::span(operands.begin(), operands.size()), expr);
+  }
   void write(std::string_view variable, ValueId value);
   // Of a variable that only a part of the function sees; `name` is what inner functions call it.
   void write_hidden(std::string_view variable, std::string_view name, ValueId value);
@@ -55,7 +61,8 @@ class SsaBuilder {
     return (static_cast<Key>(block) << 32U) | variable;
   }
   std::uint32_t number_of(std::string_view variable);
-  ValueId add_in(BlockId block, Op op, std::string_view word, std::vector<ValueId> operands);
+  ValueId add_in(BlockId block, Op op, std::string_view word, std::span<const ValueId> operands);
+  std::span<const ValueId> keep(std::span<const ValueId> operands);
   ValueId find(BlockId block, std::uint32_t variable);
   ValueId unassigned(std::uint32_t variable);
   void fill_phis();
@@ -69,10 +76,10 @@ class SsaBuilder {
   std::unordered_map<std::string_view, std::uint32_t> variables_;
   std::vector<std::string_view> variable_names_;
   std::vector<std::uint32_t> written_;  // those that the end of the function knows
-  std::unordered_map<Key, ValueId> known_;
+  std::pmr::monotonic_buffer_resource memory_;
+  std::pmr::unordered_map<Key, ValueId> known_{&memory_};
   std::unordered_map<BlockId, std::vector<OpenPhi>> open_phis_;  // of blocks that are not sealed
   std::vector<OpenPhi> unfilled_;
-  std::deque<std::vector<ValueId>> operand_lists_;
   std::vector<ValueId> phis_;
   std::vector<ValueId> same_as_;  // of a phi that went: what takes its place
 };

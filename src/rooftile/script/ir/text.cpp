@@ -108,7 +108,7 @@ class IrParser {
     for (const auto& [place, line] : targets_) {
       if (place >= function_->blocks.size()) return line.error("a block of this function", "b");
     }
-    gather_operands(*function_);
+    gather_operands(*function_, {});
     return std::move(function_);
   }
 
