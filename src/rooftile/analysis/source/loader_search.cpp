@@ -44,7 +44,8 @@ const Call* loader_of(const SourceFacts& facts, const Expr* value) {
     if (part.type->is(TypeKind::number)) return SourceStep::stop;  // a size
     const Call* call = part.call();
     if (call == nullptr) return SourceStep::go_on;
-    // New values, of the size that a batch has.
+    // New values, of the size that a batch has; and what was made of a batch on the GPU.
+    if (copies_to_device(facts, *call)) return SourceStep::stop;
     const bool is_new = call->name == "torch.nn.Module.__call__" ||
                         call->method.ends_with("_like") || is_maker(*call);
     if (is_new) return SourceStep::stop;

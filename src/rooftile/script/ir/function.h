@@ -91,7 +91,6 @@ struct Function {
   const Function* outer = nullptr;  // whose names are free ones here
   const source::File* file = nullptr;
   const source::FunctionDef* def = nullptr;  // of a function or lambda
-  const source::ClassDef* class_def = nullptr;
   std::vector<Instruction> values;
   std::vector<Block> blocks;            // the entry first
   std::vector<NamedValue> definitions;  // all that names get, in order of the text

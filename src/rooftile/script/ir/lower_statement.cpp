@@ -23,7 +23,6 @@ std::unique_ptr<const Function> LowerFunction::run() {
   Function& function = builder_.function();
   function.file = &file_;
   function.def = body_.def;
-  function.class_def = body_.class_def;
   if (body_.def != nullptr) {
     for (const source::Parameter& parameter : body_.def->parameters) {
       builder_.write(parameter.name, builder_.add(Op::parameter, parameter.name, {}));

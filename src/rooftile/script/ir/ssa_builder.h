@@ -4,7 +4,6 @@
 #include <initializer_list>
 #include <memory>
 #include <memory_resource>
-#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
