@@ -105,7 +105,8 @@ std::vector<const Call*> wrapping_calls(const SourceFacts& facts) {
       const bool derives = std::ranges::any_of(def->bases, [](const Expr* base) {
         return base->full_name() == "torch.nn.DataParallel";
       });
-      if (!derives) continue;
+      // One with a forward of its own may do without the copies.
+      if (!derives || def->method("forward") != nullptr) continue;
       const auto made = launched_calls(facts, {def->full_name});
       calls.insert(calls.end(), made.begin(), made.end());
     }
