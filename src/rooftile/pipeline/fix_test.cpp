@@ -170,8 +170,10 @@ TEST(Fix, AdviceOnAReadFollowsItsUse) {
 
 // An edit after which the same rule, or another, finds what only a person can change.
 TEST(Fix, UndoesEditsThatBringANewFinding) {
-  const Rule worse{"test/worse", Level::advice, Cause::none, "", "", [](const RuleInput& input) {
-                     const std::string& text = input.workload.source->files.front()->text;
+  const Rule worse{.id = "test/worse",
+                   .level = Level::advice,
+                   .in_scripts = [](const source::SourceFacts& facts) {
+                     const std::string& text = facts.files.front()->text;
                      Finding finding = breaking_finding();
                      finding.fix.edits.clear();
                      if (!text.starts_with("# once")) {

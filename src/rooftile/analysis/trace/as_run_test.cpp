@@ -242,7 +242,8 @@ TEST(AsRun, SgemmTakesTheTileOfItsName) {
   EXPECT_NEAR(as_named, model.estimate(one, Tile{64, 128}).time.expected.value() * 1e3, 1e-9);
   EXPECT_EQ(model.estimate(one, Tile{64, 128}).split_k, 1);
   // No kernel of cuBLAS has it: the free choice.
-  EXPECT_EQ(model.estimate(one, Tile{7, 9}).time.expected, model.estimate(one).time.expected);
+  EXPECT_GT(model.estimate(one).split_k, 1);
+  EXPECT_EQ(model.estimate(one, Tile{7, 9}).split_k, model.estimate(one).split_k);
 }
 
 TEST(AsRun, MemoryEfficientAttentionInFp32RunsNearTheCudaCoresPeak) {

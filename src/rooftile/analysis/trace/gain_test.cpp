@@ -138,12 +138,14 @@ TEST(Gain, PinnedAndPageableCopiesOfAPlaceAreApart) {
                    milliseconds(9),
                    milliseconds(9),
                    {},
+                   {},
                    {}},
                   {{CopyKind::host_to_device, true, 6'700},
                    site,
                    16,
                    milliseconds(1),
                    milliseconds(0.5),
+                   {},
                    {},
                    {}}};
   trace.syncs = {{"cudaStreamSynchronize", site, 4, milliseconds(5), milliseconds(5)}};
