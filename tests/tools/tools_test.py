@@ -27,7 +27,7 @@ class Layers(unittest.TestCase):
         ("readers/onnx.cpp", "readers/reader.h"),
         ("hardware/device.h", "workload/tensor.h"),
         ("cli/main.cpp", "rooftile.h"),
-        ("rooftile.cpp", "rules/rule.h"),
+        ("pipeline/check.cpp", "rules/rule.h"),
         ("base/text.cpp", "base/text.h"),
     ]
     FORBIDDEN = [
@@ -43,6 +43,7 @@ class Layers(unittest.TestCase):
         ("cli/main.cpp", "reports/reports.h"),
         ("base/text.cpp", "workload/op.h"),
         ("new_folder/file.cpp", "workload/op.h"),
+        ("loose_file.cpp", "workload/op.h"),
     ]
 
     def test_table(self):
@@ -80,7 +81,7 @@ class NewRule(unittest.TestCase):
             self.assertIn("# finding: gemm/a-b", paths[2].read_text(encoding="utf-8"))
             self.assertIsNone(new_rule.create(root, "gemm/a-b", "Something is wrong"))
             script = new_rule.create(root, "launch/c-d", "Something is wrong", "script")
-            self.assertIn("check_scripts", script[0].read_text(encoding="utf-8"))
+            self.assertIn(".in_scripts", script[0].read_text(encoding="utf-8"))
             self.assertIn("```python\n", script[2].read_text(encoding="utf-8"))
             trace = new_rule.create(root, "launch/e-f", "Something is wrong", "trace")
             self.assertIn("judge_ranks", trace[0].read_text(encoding="utf-8"))

@@ -1,7 +1,6 @@
-#include "rooftile/rooftile.h"
-
 #include <gtest/gtest.h>
 
+#include "rooftile/rooftile.h"
 #include "rooftile/workload/workload_text.h"
 
 namespace rooftile {

@@ -99,10 +99,10 @@ TEST(Capture, CountsWhatItDoesNotKnow) {
 
 // A copy of a transposed tensor is known by the strides of what it writes.
 TEST(Capture, ReadsWhatIsWritten) {
-  const std::string transposed = op_event(
-      "aten::clone", "[[8,4],[]]",
-      R"("Input type":["float",""],"Input Strides":[[1,8],[]],"Concrete Inputs":["",""],)"
-      R"("Output Dims":[[8,4]],"Output Strides":[[4,1]],"Output type":["float"])");
+  const std::string transposed =
+      op_event("aten::clone", "[[8,4],[]]",
+               R"("Input type":["float",""],"Input Strides":[[1,8],[]],"Concrete Inputs":["",""],)"
+               R"("Output Dims":[[8,4]],"Output Strides":[[4,1]],"Output type":["float"])");
   const auto workload = read(capture(kHeader, kLinear + "," + transposed));
   ASSERT_TRUE(workload);
   EXPECT_TRUE(std::holds_alternative<LayoutConversion>(workload->ops.at(1).body));

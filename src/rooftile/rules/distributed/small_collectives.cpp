@@ -81,26 +81,30 @@ Fix propose(const Smalls& smalls) {
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input.workload.traces, [&](const TraceSummary& trace) -> std::vector<TraceCase> {
-    const Smalls smalls = small_ones(trace);
-    const double each = static_cast<double>(smalls.count) / recorded_steps(trace);
-    if (each < static_cast<double>(kManyPerStep) || !is_visible(trace, smalls.awaited)) return {};
-    const auto& link = input.device().nvlink_bandwidth;
-    const Seconds transfer = link ? Bytes(smalls.bytes * window_part(trace)) / *link : Seconds(0);
-    const Seconds most = std::max(Seconds(0), smalls.awaited - transfer);
-    Finding finding = about_trace(
-        trace,
-        fmt::format("{} of {:.0f} KiB on average run alone, and computation waits {} for them",
-                    count_text(trace, window_count(trace, smalls.count), "small collective"),
-                    smalls.bytes / static_cast<double>(smalls.count) / 1024,
-                    cost_text(trace, smalls.awaited)),
-        propose(smalls), Range<Seconds>{Seconds(0), 0.5 * most, most});
-    finding.count = smalls.count;
-    finding.evidence = {fmt::format("measured: {} each on average, {} in all",
-                                    duration_text(smalls.time / static_cast<double>(smalls.count)),
-                                    duration_text(smalls.time))};
-    return {{"", std::move(finding)}};
-  });
+  return judge_ranks(
+      input.workload.traces, [&](const TraceSummary& trace) -> std::vector<TraceCase> {
+        const Smalls smalls = small_ones(trace);
+        const double each = static_cast<double>(smalls.count) / recorded_steps(trace);
+        if (each < static_cast<double>(kManyPerStep) || !is_visible(trace, smalls.awaited))
+          return {};
+        const auto& link = input.device().nvlink_bandwidth;
+        const Seconds transfer =
+            link ? Bytes(smalls.bytes * window_part(trace)) / *link : Seconds(0);
+        const Seconds most = std::max(Seconds(0), smalls.awaited - transfer);
+        Finding finding = about_trace(
+            trace,
+            fmt::format("{} of {:.0f} KiB on average run alone, and computation waits {} for them",
+                        count_text(trace, window_count(trace, smalls.count), "small collective"),
+                        smalls.bytes / static_cast<double>(smalls.count) / 1024,
+                        cost_text(trace, smalls.awaited)),
+            propose(smalls), Range<Seconds>{Seconds(0), 0.5 * most, most});
+        finding.count = smalls.count;
+        finding.evidence = {
+            fmt::format("measured: {} each on average, {} in all",
+                        duration_text(smalls.time / static_cast<double>(smalls.count)),
+                        duration_text(smalls.time))};
+        return {{"", std::move(finding)}};
+      });
 }
 
 }  // namespace distributed_small_collectives_rule
