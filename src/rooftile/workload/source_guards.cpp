@@ -214,11 +214,10 @@ Guard classify(const SourceFacts& facts, const Expr& expr, const Statement* stat
   }
   const std::string_view word = last_word(expr);
   const bool is_literal = expr.kind == ExprKind::boolean || expr.kind == ExprKind::integer;
-  if (is_literal && facts.value(&expr).is_false()) {
-    guard.kind = GuardKind::never;
-  } else if (is_filled_by_branch(expr, statement)) {
+  const bool is_false = is_literal && facts.value(&expr).is_false();
+  if (!is_false && is_filled_by_branch(expr, statement)) {
     guard.kind = GuardKind::once;
-  } else if (is_given_by_all(facts, expr)) {
+  } else if (is_false || is_given_by_all(facts, expr)) {
     guard.kind = GuardKind::never;
   } else if (is_flag_of_branch(expr, statement)) {
     guard.kind = GuardKind::once;

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "rooftile/analysis/source/asked_truth.h"
+#include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/own_optimizers.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/summed_losses.h"

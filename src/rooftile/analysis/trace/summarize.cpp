@@ -123,6 +123,24 @@ void fill_tables(const HostView& view, const GpuTrack& track, const KernelNames&
   summary.host_busy = to_seconds(counts.busy);
 }
 
+// Operations that belong together, and tables by place of the program.
+void find_patterns(HostView& view, const GpuTrack& track, const KernelNames& names,
+                   const std::vector<IdlePiece>& pieces, const Window& window,
+                   TraceSummary& summary) {
+  PlaceTables places = tabulate_places(view.timeline, view.links, track);
+  summary.modules = std::move(places.modules);
+  summary.annotations = std::move(places.annotations);
+  AttentionUses attention = find_attention(view, names);
+  summary.attentions = std::move(attention.uses);
+  summary.conv_bias = find_conv_bias(view, names);
+  summary.recomputed = find_recomputed(view, window);
+  summary.weight_casts = find_weight_casts(view, window);
+  summary.ranges =
+      training_ranges(view.timeline, view.links, track, pieces, view.steps, view.sites);
+  summary.pointwise = pointwise_runs(view.timeline, names, track, window, attention.is_part);
+  summary.gradients = gradient_reductions(view.timeline, view.links, track, window);
+}
+
 }  // namespace
 
 TraceSummary summarize(const Timeline& timeline) {
@@ -178,19 +196,9 @@ TraceSummary summarize(const Timeline& timeline) {
     view.step_count = marks.steps.size();
   }
   fill_tables(view, track, names, held_up, summary);
-  PlaceTables places = tabulate_places(timeline, links, track);
-  summary.modules = std::move(places.modules);
-  summary.annotations = std::move(places.annotations);
   summary.queue = launch_queue(timeline, links, track, whole);
   summary.host_work = tabulate_other_work(timeline, links, waits, host_window);
-  AttentionUses attention = find_attention(view, names);
-  summary.attentions = std::move(attention.uses);
-  summary.conv_bias = find_conv_bias(view, names);
-  summary.recomputed = find_recomputed(view, window);
-  summary.weight_casts = find_weight_casts(view, window);
-  summary.ranges = training_ranges(timeline, links, track, pieces, host_window, sites);
-  summary.pointwise = pointwise_runs(timeline, names, track, window, attention.is_part);
-  summary.gradients = gradient_reductions(timeline, links, track, window);
+  find_patterns(view, track, names, pieces, window, summary);
   return summary;
 }
 
