@@ -539,9 +539,9 @@ struct ScriptChange {
 
 // And edits that change it lose what they mend.
 const ScriptChange kChanges[] = {
-    {"workers", "num_workers=0", "num_workers=4", "input_pipeline/no-workers"},
+    {"workers", "num_workers=0", "num_workers=4", "input_pipeline/loader-stall"},
     {"workers of a function", "num_workers=0", "num_workers=(lambda n: n + 4)(0)",
-     "input_pipeline/no-workers"},
+     "input_pipeline/loader-stall"},
     {"pinned", "num_workers=0", "num_workers=0, pin_memory=True",
      "input_pipeline/unpinned-batches"},
     {"pinned where there is a GPU", "num_workers=0",

@@ -457,6 +457,10 @@ TEST(Specs, EveryRuleHasASpecAndAFileOfItsName) {
 TEST(Rules, IdsAreUnique) {
   std::set<std::string_view> ids;
   for (const Rule* rule : all_rules()) EXPECT_TRUE(ids.insert(rule->id).second) << rule->id;
+  for (const Rule* rule : all_rules()) {
+    if (rule->former_id.empty()) continue;
+    EXPECT_TRUE(ids.insert(rule->former_id).second) << rule->former_id;
+  }
   EXPECT_FALSE(ids.empty());
 }
 

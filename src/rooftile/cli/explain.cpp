@@ -11,8 +11,10 @@ Result<Outcome> run(const ExplainCommand& command, const TextStyle& style) {
   if (!rules) return tl::unexpected(rules.error());
   if (rules->size() > 1) return Outcome{rules_text(*rules, style)};
   const Rule& rule = *rules->front();
+  const std::string former =
+      rule.former_id.empty() ? "" : fmt::format(" Also known as {}.", rule.former_id);
   const std::string title =
-      fmt::format("# {} ({})\n\n{}.\n\n", rule.id, to_string(rule.level), rule.summary);
+      fmt::format("# {} ({})\n\n{}.{}\n\n", rule.id, to_string(rule.level), rule.summary, former);
   return Outcome{render_doc(title + std::string(rule.doc), style)};
 }
 

@@ -15,7 +15,7 @@ std::string counted(std::int64_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// "3 findings in 2 files (precision/tf32-off × 2, optimizer/single-tensor × 1)".
+// "3 findings in 2 files (precision/tf32-off × 2, optimizer/one-kernel-per-tensor × 1)".
 std::string fixed_text(const FixResult& result) {
   std::int64_t findings = 0;
   std::vector<std::string> rules;

@@ -5,16 +5,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "rooftile/base/pattern.h"
 #include "rooftile/base/text.h"
 #include "rooftile/cli/progress_bar.h"
 
 namespace rooftile {
 namespace {
 
-bool matches_any(std::string_view id, const std::vector<std::string>& patterns) {
-  return std::any_of(patterns.begin(), patterns.end(),
-                     [&](const std::string& pattern) { return matches_pattern(pattern, id); });
+bool is_named_by_any(const Rule& rule, const std::vector<std::string>& patterns) {
+  return std::ranges::any_of(patterns,
+                             [&](const std::string& pattern) { return is_named(rule, pattern); });
 }
 
 std::vector<std::string> rule_ids() {
@@ -32,10 +31,9 @@ Error unknown_rule(const std::string& id) {
 }
 
 Result<void> require_matches(const std::vector<std::string>& patterns) {
-  const std::vector<std::string> ids = rule_ids();
   for (const std::string& pattern : patterns) {
-    const bool found = std::any_of(ids.begin(), ids.end(),
-                                   [&](const auto& id) { return matches_any(id, {pattern}); });
+    const bool found = std::ranges::any_of(
+        all_rules(), [&](const Rule* rule) { return is_named(*rule, pattern); });
     if (!found) return tl::unexpected(unknown_rule(pattern));
   }
   return {};
@@ -144,8 +142,8 @@ Result<std::vector<const Rule*>> pick_rules(const std::vector<std::string>& sele
   }
   std::vector<const Rule*> rules;
   for (const Rule* rule : all_rules()) {
-    if (!select.empty() && !matches_any(rule->id, select)) continue;
-    if (!matches_any(rule->id, ignore)) rules.push_back(rule);
+    if (!select.empty() && !is_named_by_any(*rule, select)) continue;
+    if (!is_named_by_any(*rule, ignore)) rules.push_back(rule);
   }
   return rules;
 }
@@ -157,7 +155,7 @@ Result<std::vector<const Rule*>> rules_named(std::string_view name) {
   for (const Rule* rule : all_rules()) {
     const std::size_t slash = rule->id.find('/');
     if (rule->id.substr(0, slash) == area) of_area.push_back(rule);
-    if (rule->id.substr(slash + 1) == name) of_name.push_back(rule);
+    if (is_named(*rule, fmt::format("*/{}", name))) of_name.push_back(rule);
   }
   if (!of_area.empty()) return of_area;
   if (!of_name.empty()) return of_name;

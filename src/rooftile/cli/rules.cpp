@@ -11,10 +11,12 @@ namespace {
 std::string rules_json() {
   auto list = nlohmann::ordered_json::array();
   for (const Rule* rule : all_rules()) {
-    list.push_back({{"id", rule->id},
-                    {"level", to_string(rule->level)},
-                    {"summary", rule->summary},
-                    {"doc", rule->doc}});
+    nlohmann::ordered_json& shown = list.emplace_back();
+    shown["id"] = rule->id;
+    if (!rule->former_id.empty()) shown["former_id"] = rule->former_id;
+    shown["level"] = to_string(rule->level);
+    shown["summary"] = rule->summary;
+    shown["doc"] = rule->doc;
   }
   const nlohmann::ordered_json json = {{"schema", "rooftile-rules/1"}, {"rules", std::move(list)}};
   return json.dump(2) + '\n';

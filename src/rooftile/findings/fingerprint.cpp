@@ -21,13 +21,13 @@ std::string hashed(std::string_view text) {
   return fmt::format("{:016x}", hash);
 }
 
-std::string identity(const Finding& finding) {
+std::string identity(const Finding& finding, std::string_view rule) {
   const Provenance& at = finding.location;
   const std::string file = normal_path(at.file);
   if (finding.spot.line > 0) {
-    return fmt::format("{}\n{}\n{}", finding.rule, file, finding.spot.code);
+    return fmt::format("{}\n{}\n{}", rule, file, finding.spot.code);
   }
-  return fmt::format("{}\n{}\n{}\n{}", finding.rule, file, at.module, at.node);
+  return fmt::format("{}\n{}\n{}\n{}", rule, file, at.module, at.node);
 }
 
 }  // namespace
@@ -39,9 +39,14 @@ void add_fingerprints(std::vector<Finding>& findings) {
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return findings[i].spot.line; });
   std::map<std::string, int> repeats;
   for (const std::size_t i : order) {
-    const std::string key = identity(findings[i]);
+    const std::string key = identity(findings[i], findings[i].rule);
     findings[i].fingerprint = fmt::format("{}:{}", hashed(key), ++repeats[key]);
   }
+}
+
+std::string fingerprint_as(const Finding& finding, std::string_view rule) {
+  const std::size_t number = std::min(finding.fingerprint.find(':'), finding.fingerprint.size());
+  return hashed(identity(finding, rule)) + finding.fingerprint.substr(number);
 }
 
 }  // namespace rooftile

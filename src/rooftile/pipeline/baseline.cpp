@@ -9,6 +9,8 @@
 
 #include "rooftile/base/path.h"
 #include "rooftile/base/text.h"
+#include "rooftile/findings/fingerprint.h"
+#include "rooftile/rules/rule.h"
 
 namespace rooftile {
 namespace {
@@ -66,9 +68,20 @@ std::string render_baseline(const Report& report) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
+namespace {
+
+bool is_known(const Baseline& baseline, const Finding& finding) {
+  if (baseline.fingerprints.contains(finding.fingerprint)) return true;
+  const Rule* rule = find_rule(finding.rule);
+  return rule != nullptr && !rule->former_id.empty() &&
+         baseline.fingerprints.contains(fingerprint_as(finding, rule->former_id));
+}
+
+}  // namespace
+
 void set_aside_known(const Baseline& baseline, Report& report) {
   std::erase_if(report.findings, [&](const Finding& finding) {
-    const bool known = baseline.fingerprints.contains(finding.fingerprint);
+    const bool known = is_known(baseline, finding);
     if (known && finding.level != Level::info) ++report.set_aside.known;
     return known;
   });

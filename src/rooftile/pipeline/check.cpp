@@ -248,7 +248,7 @@ Report check(const Workload& workload, std::span<const Rule* const> rules) {
   }
   report.findings = run_rules(workload, rules);
   if (workload.source && !workload.traces.empty()) {
-    report.findings = join_evidence(std::move(report.findings));
+    report.findings = join_evidence(std::move(report.findings), false);
   }
   finish(workload, rules, report);
   return report;
@@ -261,7 +261,7 @@ Report check(const Workload& workload, const Device& device, std::span<const Rul
   Report report = summary(workload, device, model, analysis);
   report.findings = run_rules({workload, analysis, model, Graph(workload), curve}, rules);
   if (workload.source && !workload.traces.empty()) {
-    report.findings = join_evidence(std::move(report.findings));
+    report.findings = join_evidence(std::move(report.findings), true);
   }
   finish(workload, rules, report);
   return report;

@@ -206,10 +206,9 @@ std::string path_below(const std::string& folder, const std::string& file) {
   return fs::weakly_canonical(file, error).lexically_relative(root).string();
 }
 
-bool ignores(const toml_file::PathIgnore& ignore, const std::string& path,
-             const std::string& rule) {
+bool ignores(const toml_file::PathIgnore& ignore, const std::string& path, const Finding& finding) {
   const bool names_rule = std::ranges::any_of(
-      ignore.rules, [&](const auto& entry) { return matches_pattern(entry.text, rule); });
+      ignore.rules, [&](const auto& entry) { return is_of_rule(finding, entry.text); });
   if (!names_rule) return false;
   const python::IgnoreRules patterns(ignore.path);
   for (std::size_t end = path.find('/');; end = path.find('/', end + 1)) {
@@ -261,9 +260,8 @@ void ignore_by_path(const toml_file::Settings& settings, Report& report) {
     const auto known = paths.try_emplace(file);
     std::string& path = known.first->second;
     if (known.second) path = path_below(settings.folder, file);
-    return std::ranges::any_of(settings.path_ignores, [&](const auto& ignore) {
-      return ignores(ignore, path, finding.rule);
-    });
+    return std::ranges::any_of(settings.path_ignores,
+                               [&](const auto& ignore) { return ignores(ignore, path, finding); });
   });
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <sstream>
 
+#include "rooftile/findings/fingerprint.h"
 #include "rooftile/rooftile.h"
 #include "tests/support/temporary_folder.h"
 
@@ -247,7 +248,7 @@ TEST(Fix, EditsOnlyWhatItKnows) {
       {"a comment stays with its argument", "input_pipeline/unpinned-batches",
        of_loader("    data,\n    num_workers=4  # two per GPU\n"),
        of_loader("    data,\n    num_workers=4,  # two per GPU\n    pin_memory=True\n")},
-      {"a comment explains the old value", "input_pipeline/no-workers",
+      {"a comment explains the old value", "input_pipeline/loader-stall",
        of_loader("    data,\n    num_workers=0,  # none on Windows\n    pin_memory=True,\n"), ""},
   };
   for (const EditCase& each : cases) {
@@ -395,6 +396,41 @@ TEST(Baseline, SurvivesOtherLinesAndTellsNewOnes) {
   Report spaced = checked(with_line(kScript, 9, "    with  autocast(dtype=torch.float16):"));
   set_aside_known(baseline, spaced);
   EXPECT_TRUE(spaced.findings.empty());
+}
+
+// A rule that had another name when the comment, the baseline or the settings were written.
+TEST(FormerNames, HoldInCommentsBaselinesAndSettings) {
+  const std::string text =
+      "from torch.utils.data import DataLoader\nfrom torch import nn\nimport data, torch\n"
+      "model = nn.Linear(8, 8).cuda()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+      "loader = DataLoader(data.Images('x'), batch_size=8)\n"
+      "for x in loader:\n    model(x.cuda()).sum().backward()\n    optimizer.step()\n";
+  const auto rules = only("input_pipeline/loader-stall");
+  const Report report = checked(text, rules);
+  ASSERT_EQ(lines_of(report), std::vector<std::int64_t>{6});
+  const std::string loader = "loader = DataLoader(data.Images('x'), batch_size=8)";
+  const Report allowed =
+      checked(with_line(text, 6, loader + "  # rooftile: allow input_pipeline/no-workers"), rules);
+  EXPECT_TRUE(allowed.findings.empty());
+  EXPECT_TRUE(allowed.notes.empty());
+  EXPECT_TRUE(allowed.set_aside.unused_comments.empty());
+
+  Report old = report;
+  old.findings[0].rule = "input_pipeline/no-workers";
+  add_fingerprints(old.findings);
+  EXPECT_NE(old.findings[0].fingerprint, report.findings[0].fingerprint);
+  const Baseline baseline = parse_baseline(render_baseline(old)).value();
+  Report known = report;
+  set_aside_known(baseline, known);
+  EXPECT_TRUE(known.findings.empty());
+
+  toml_file::Settings settings;
+  settings.folder = "/";
+  settings.path_ignores = {{"*.py", {{"input_pipeline/no-workers", 1}}}};
+  Report ignored = report;
+  ignored.findings[0].location.file = "/train.py";
+  ignore_by_path(settings, ignored);
+  EXPECT_TRUE(ignored.findings.empty());
 }
 
 TEST(Baseline, RefusesOtherFiles) {

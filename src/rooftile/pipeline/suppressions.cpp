@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "rooftile/base/pattern.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile {
@@ -83,13 +82,13 @@ std::string place_of(const File& file, const Suppression& comment) {
 
 bool is_known_rule(std::string_view pattern) {
   return std::ranges::any_of(all_rules(),
-                             [&](const Rule* rule) { return matches_pattern(pattern, rule->id); });
+                             [&](const Rule* rule) { return is_named(*rule, pattern); });
 }
 
 // Whether all rules of the pattern were run, so that silence means something.
 bool was_run(std::string_view pattern, std::span<const Rule* const> rules) {
   return std::ranges::all_of(all_rules(), [&](const Rule* rule) {
-    return !matches_pattern(pattern, rule->id) || std::ranges::find(rules, rule) != rules.end();
+    return !is_named(*rule, pattern) || std::ranges::find(rules, rule) != rules.end();
   });
 }
 
@@ -117,7 +116,7 @@ class Comments {
     const auto taken = std::erase_if(report_.findings, [&](const Finding& finding) {
       const std::int64_t line = finding.spot.line;
       return line > 0 && (line == own_line || lines.contain(line)) &&
-             finding.location.file == file.path && matches_pattern(pattern, finding.rule);
+             finding.location.file == file.path && is_of_rule(finding, pattern);
     });
     report_.set_aside.allowed += static_cast<std::int64_t>(taken);
     return taken > 0;

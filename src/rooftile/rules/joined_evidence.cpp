@@ -1,7 +1,5 @@
 #include "rooftile/rules/joined_evidence.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <set>
 #include <string>
@@ -9,27 +7,15 @@
 #include <tuple>
 #include <utility>
 
+#include "rooftile/rules/rule.h"
+
 namespace rooftile {
 namespace {
 
-// The rule on source and the rule on recordings that find the same cause.
-struct SameCause {
-  std::string_view in_script, in_trace;
-};
+bool is_in_script(const Finding& finding) { return finding.spot.line > 0; }
 
-constexpr SameCause kSameCauses[] = {
-    {"conv/nchw-on-tensor-cores", "conv/converted-layouts"},
-    {"distributed/synced-every-micro-step", "distributed/exposed-communication"},
-    {"gpu_memory/cache-emptied-in-loop", "gpu_memory/allocator-churn"},
-    {"input_pipeline/no-workers", "input_pipeline/loader-stall"},
-    {"input_pipeline/unpinned-batches", "input_pipeline/pageable-copy"},
-    {"launch/sync-every-step", "launch/sync-in-step"},
-    {"optimizer/one-kernel-per-tensor", "optimizer/single-tensor"},
-    {"precision/amp-off", "precision/autocast-off"},
-    {"precision/tf32-off", "precision/fp32-on-cuda-cores"},
-    {"training_loop/zeroed-gradients", "training_loop/zero-grad-fills"}};
-
-bool is_in_script(const Finding& finding) {
+// A place in a program, which traces with stacks name too.
+bool is_at_line(const Finding& finding) {
   const std::string& file = finding.location.file;
   return finding.location.line > 0 && (file.ends_with(".py") || file.ends_with(".ipynb"));
 }
@@ -45,22 +31,13 @@ bool is_same_place(const Finding& script, const Finding& trace) {
          is_same_file(script.location.file, trace.location.file);
 }
 
-std::vector<Finding*> of_rule(std::vector<Finding>& findings, std::string_view rule,
-                              bool in_script) {
-  std::vector<Finding*> found;
-  for (Finding& finding : findings) {
-    const bool wanted = finding.rule == rule && (!in_script || is_in_script(finding));
-    if (wanted) found.push_back(&finding);
-  }
-  return found;
-}
-
-// The script's finding at the same line; without one, the only one there is.
-Finding* place_for(const Finding& trace, const std::vector<Finding*>& scripts) {
-  const auto same = std::find_if(scripts.begin(), scripts.end(), [&](const Finding* script) {
-    return is_same_place(*script, trace);
-  });
+// The script's finding at the same line; without one, the only one there is, unless the trace knows
+// that the time passes at another line.
+Finding* place_for(const Rule& rule, const Finding& trace, const std::vector<Finding*>& scripts) {
+  const auto same = std::ranges::find_if(
+      scripts, [&](const Finding* script) { return is_same_place(*script, trace); });
   if (same != scripts.end()) return *same;
+  if (is_at_line(trace) && !rule.costs_elsewhere) return nullptr;
   return scripts.size() == 1 ? scripts.front() : nullptr;
 }
 
@@ -78,46 +55,31 @@ void note_no_cost(Finding& script) {
   script.evidence.emplace_back("the trace shows no cost of it worth a change");
 }
 
-void join_cause(const SameCause& cause, std::vector<Finding>& findings,
-                std::vector<const Finding*>& told) {
-  const std::vector<Finding*> scripts = of_rule(findings, cause.in_script, true);
-  const std::vector<Finding*> traces = of_rule(findings, cause.in_trace, false);
+bool looks_at_traces(const Rule& rule, bool on_known_gpu) {
+  return rule.in_any_trace != nullptr || (rule.in_traces != nullptr && on_known_gpu);
+}
+
+void join_rule(const Rule& rule, bool on_known_gpu, std::vector<Finding>& findings,
+               std::set<const Finding*>& told) {
+  std::vector<Finding*> scripts, traces;
+  for (Finding& finding : findings) {
+    if (finding.rule == rule.id) (is_in_script(finding) ? scripts : traces).push_back(&finding);
+  }
   for (const Finding* trace : traces) {
-    Finding* script = place_for(*trace, scripts);
+    Finding* script = place_for(rule, *trace, scripts);
     if (script == nullptr) continue;
     add_cost(*trace, *script);
-    told.push_back(trace);
+    told.insert(trace);
   }
-  if (!traces.empty()) return;
+  if (!traces.empty() || !looks_at_traces(rule, on_known_gpu)) return;
   for (Finding* script : scripts) note_no_cost(*script);
 }
 
-bool is_of_rule(const Finding& finding, std::string_view rule, bool in_script) {
-  return finding.rule == rule && (finding.spot.line > 0) == in_script;
-}
-
-// A rule that judges scripts and recordings: what it measured at the script's line, or at no line
-// where the script has only one, is the script's finding.
-void join_rule(std::string_view rule, std::vector<Finding>& findings,
-               std::vector<const Finding*>& told) {
-  std::vector<Finding*> scripts;
-  for (Finding& finding : findings) {
-    if (is_of_rule(finding, rule, true)) scripts.push_back(&finding);
+std::set<const Rule*> rules_of(const std::vector<Finding>& findings) {
+  std::set<const Rule*> rules;
+  for (const Finding& finding : findings) {
+    if (const Rule* rule = find_rule(finding.rule)) rules.insert(rule);
   }
-  if (scripts.empty()) return;
-  for (const Finding& trace : findings) {
-    if (!is_of_rule(trace, rule, false)) continue;
-    Finding* script = place_for(trace, scripts);
-    if (script == nullptr) continue;
-    if (trace.location.line > 0 && is_in_script(trace) && !is_same_place(*script, trace)) continue;
-    add_cost(trace, *script);
-    told.push_back(&trace);
-  }
-}
-
-std::set<std::string> rules_of(const std::vector<Finding>& findings) {
-  std::set<std::string> rules;
-  for (const Finding& finding : findings) rules.insert(finding.rule);
   return rules;
 }
 
@@ -129,15 +91,12 @@ auto rank_of(const Finding& finding) {
 
 }  // namespace
 
-std::vector<Finding> join_evidence(std::vector<Finding> findings) {
-  std::vector<const Finding*> told;
-  for (const SameCause& cause : kSameCauses) join_cause(cause, findings, told);
-  for (const std::string& rule : rules_of(findings)) join_rule(rule, findings, told);
+std::vector<Finding> join_evidence(std::vector<Finding> findings, bool on_known_gpu) {
+  std::set<const Finding*> told;
+  for (const Rule* rule : rules_of(findings)) join_rule(*rule, on_known_gpu, findings, told);
   std::vector<Finding> joined;
   for (Finding& finding : findings) {
-    if (std::find(told.begin(), told.end(), &finding) == told.end()) {
-      joined.push_back(std::move(finding));
-    }
+    if (!told.contains(&finding)) joined.push_back(std::move(finding));
   }
   std::stable_sort(joined.begin(), joined.end(),
                    [](const Finding& a, const Finding& b) { return rank_of(a) < rank_of(b); });

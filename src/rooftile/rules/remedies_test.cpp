@@ -57,7 +57,7 @@ TEST(Remedies, AProgramInCudaHearsNothingOfPyTorch) {
       EXPECT_THAT(finding.fix.text, Not(HasSubstr(word))) << finding.rule;
     }
   }
-  EXPECT_THAT(fix_of(findings, "input_pipeline/pageable-copy"), HasSubstr("cudaMallocHost"));
+  EXPECT_THAT(fix_of(findings, "input_pipeline/unpinned-batches"), HasSubstr("cudaMallocHost"));
 }
 
 std::string upload_after(std::string_view maker, std::string_view dims) {
@@ -81,7 +81,7 @@ end
 
 TEST(Remedies, ATensorThatTheHostMakesIsMadeOnTheGpu) {
   const auto fix = [](std::string_view maker, std::string_view dims = "[[1000,300]]") {
-    return fix_of(findings_of(upload_after(maker, dims)), "input_pipeline/pageable-copy");
+    return fix_of(findings_of(upload_after(maker, dims)), "input_pipeline/unpinned-batches");
   };
   EXPECT_THAT(fix("aten::ones"), HasSubstr("torch.ones(..., device=\"cuda\"), or once before"));
   EXPECT_THAT(fix("aten::randn"), HasSubstr("torch.randn(..., device=\"cuda\")"));

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "rooftile/analysis/trace/gain.h"
+#include "rooftile/base/pattern.h"
 #include "rooftile/rules/gate.h"
 #include "rooftile/workload/trace_summary.h"
 
@@ -88,10 +89,20 @@ void append(std::vector<Finding>&& more, std::vector<Finding>& findings) {
   std::ranges::move(more, std::back_inserter(findings));
 }
 
+void append_of_traces(const Rule& rule, std::vector<Finding>&& more,
+                      std::vector<Finding>& findings) {
+  for (Finding& finding : more) {
+    if (!finding.own_level) finding.own_level = rule.level_in_traces;
+  }
+  append(std::move(more), findings);
+}
+
 // What needs no GPU.
 void detect_on_any_gpu(const Rule& rule, const Workload& workload, const Device* gpu,
                        std::vector<Finding>& findings) {
-  if (rule.in_any_trace != nullptr) append(rule.in_any_trace(workload.traces), findings);
+  if (rule.in_any_trace != nullptr) {
+    append_of_traces(rule, rule.in_any_trace(workload.traces), findings);
+  }
   if (workload.source) detect_in_scripts(rule, *workload.source, gpu, findings);
 }
 
@@ -210,26 +221,14 @@ void merge_repeats(std::vector<Judged>& all, const Workload& workload) {
   all = std::move(merged);
 }
 
-// Where nothing says what a finding saves: rules whose change usually takes a large part of a step,
-// as their pages' sources report it, the largest first. The others come behind them.
-std::size_t usual_place(const Rule& rule) {
-  static constexpr auto kLargest = std::to_array<std::string_view>(
-      {"precision/unsupported-dtype", "precision/amp-off", "precision/tf32-off",
-       "input_pipeline/no-workers", "training_loop/anomaly-detection-on",
-       "training_loop/profiler-left-on", "launch/blocking-launches", "distributed/data-parallel",
-       "distributed/synced-every-micro-step", "recurrent/unrolled-loop", "attention/unfused",
-       "conv/deterministic-left-on", "conv/untuned-algorithms", "conv/nchw-on-tensor-cores",
-       "training_loop/eval-builds-graph", "launch/sync-every-step"});
-  return static_cast<std::size_t>(std::ranges::find(kLargest, rule.id) - kLargest.begin());
-}
-
 std::vector<Finding> rank(std::vector<Judged> all) {
   std::stable_sort(all.begin(), all.end(), [](const Judged& a, const Judged& b) {
     const auto group = [](const Finding& f) {
       return f.level == Level::error ? 0 : f.level == Level::info ? 2 : 1;
     };
     const auto place = [](const Judged& judged) {
-      return std::tuple(-static_cast<int>(judged.finding.level), usual_place(*judged.rule));
+      return std::tuple(-static_cast<int>(judged.finding.level),
+                        -static_cast<int>(judged.rule->typical));
     };
     const Seconds a_saves = expected_saving(a.finding), b_saves = expected_saving(b.finding);
     return std::tuple(group(a.finding), b_saves, place(a)) <
@@ -251,7 +250,7 @@ std::vector<Finding> ScriptDetector::operator()(const source::SourceFacts& facts
 std::vector<Finding> detect(const Rule& rule, const RuleInput& input) {
   std::vector<Finding> findings;
   if (rule.in_ops != nullptr) append(rule.in_ops(input), findings);
-  if (rule.in_traces != nullptr) append(rule.in_traces(input), findings);
+  if (rule.in_traces != nullptr) append_of_traces(rule, rule.in_traces(input), findings);
   detect_on_any_gpu(rule, input.workload, &input.device(), findings);
   return findings;
 }
@@ -267,9 +266,19 @@ std::span<const Rule* const> all_rules() {
 
 const Rule* find_rule(std::string_view id) {
   for (const Rule* rule : all_rules()) {
-    if (rule->id == id) return rule;
+    if (rule->id == id || (!id.empty() && rule->former_id == id)) return rule;
   }
   return nullptr;
+}
+
+bool is_named(const Rule& rule, std::string_view pattern) {
+  return matches_pattern(pattern, rule.id) ||
+         (!rule.former_id.empty() && matches_pattern(pattern, rule.former_id));
+}
+
+bool is_of_rule(const Finding& finding, std::string_view pattern) {
+  const Rule* rule = find_rule(finding.rule);
+  return rule != nullptr ? is_named(*rule, pattern) : matches_pattern(pattern, finding.rule);
 }
 
 std::vector<Finding> run_rules(const RuleInput& input, std::span<const Rule* const> rules) {

@@ -58,16 +58,25 @@ struct ScriptDetector {
 // Findings of one cause on one operation exclude each other: the one that saves most is kept.
 enum class Cause { none, alignment, tile_shape, precision, layout, fusion, launch, memory };
 
+// What following a rule usually takes off a step, as the sources on its page report it. Where
+// nothing says what a finding saves, the larger come first.
+enum class Typical { unknown, tenth, half };
+
 struct Rule {
-  std::string_view id;          // area/what-is-wrong
-  Level level = Level::advice;  // of its findings unless they say otherwise
+  std::string_view id;              // area/what-is-wrong
+  std::string_view former_id = {};  // still understood wherever people name rules
+  Level level = Level::advice;      // of its findings unless they say otherwise
+  // The same of findings in scripts and in traces, where it is not `level`.
+  std::optional<Level> level_in_scripts = {}, level_in_traces = {};
   Cause cause = Cause::none;
+  Typical typical = Typical::unknown;
   std::string_view summary;  // one line
   std::string_view doc;      // Markdown, the headings of kDocHeadings in order
   Detector in_ops = nullptr, in_traces = nullptr;
   AnyTraceDetector in_any_trace = nullptr;
   ScriptDetector in_scripts = {};
-  std::optional<Level> level_in_scripts = {};  // of findings in scripts, where it is not `level`
+  // The line that causes it is not the one at which a trace shows the cost.
+  bool costs_elsewhere = false;
   // Its findings make advice on sizes and memory of the same operations moot: they are to run in
   // another precision first.
   bool outranks_sizes = false;
@@ -82,7 +91,11 @@ inline constexpr std::string_view kDocHeadings[] = {
 
 // All rules, in the order of rule_list.inc.
 std::span<const Rule* const> all_rules();
-const Rule* find_rule(std::string_view id);
+const Rule* find_rule(std::string_view id);  // also by the former id
+
+// Whether a pattern (base/pattern.h) names the rule, by its id or its former one.
+bool is_named(const Rule& rule, std::string_view pattern);
+bool is_of_rule(const Finding& finding, std::string_view pattern);
 
 // Runs the rules, fills in id and level, drops what saves too little, keeps one finding per cause
 // and operation, merges equal findings of repeated layers, and ranks.

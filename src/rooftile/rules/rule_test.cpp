@@ -10,12 +10,14 @@ namespace {
 
 std::vector<Finding> speak(const RuleInput& /*input*/) { return std::vector<Finding>(1); }
 
-Rule rule_of(std::string_view id, Level level) { return {id, level, Cause::none, "", "", speak}; }
+Rule rule_of(std::string_view id, Level level, Typical typical = Typical::unknown) {
+  return {.id = id, .level = level, .typical = typical, .in_ops = speak};
+}
 
 TEST(RunRules, WithoutSavingsTheUsuallyLargestChangeStandsFirst) {
   const Rule vocabulary = rule_of("gemm/odd-vocabulary", Level::advice);
-  const Rule sync = rule_of("launch/sync-every-step", Level::advice);
-  const Rule amp = rule_of("precision/amp-off", Level::advice);
+  const Rule sync = rule_of("launch/sync-every-step", Level::advice, Typical::tenth);
+  const Rule amp = rule_of("precision/amp-off", Level::advice, Typical::half);
   const Rule scaler = rule_of("precision/several-scalers", Level::warning);
   const Rule hint = rule_of("compile/not-compiled", Level::info);
   const Rule broken = rule_of("precision/unscaled-twice", Level::error);
@@ -31,6 +33,30 @@ TEST(RunRules, WithoutSavingsTheUsuallyLargestChangeStandsFirst) {
       "precision/unscaled-twice", "precision/several-scalers", "precision/amp-off",
       "launch/sync-every-step",   "gemm/odd-vocabulary",       "compile/not-compiled"};
   EXPECT_EQ(order, expected);
+}
+
+TEST(RunRules, LevelsOfScriptsAndTraces) {
+  Rule rule = rule_of("launch/sync-every-step", Level::advice);
+  rule.level_in_traces = Level::warning;
+  rule.in_traces = speak;
+  const Workload workload;
+  const TimeModel model(Device{});
+  const Analysis analysis = analyse(workload, model);
+  const std::vector<Finding> findings = detect(rule, {workload, analysis, model, Graph(workload)});
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_FALSE(findings[0].own_level);  // in operations
+  EXPECT_EQ(findings[1].own_level, Level::warning);
+}
+
+TEST(FindRule, FormerNamesAreUnderstood) {
+  const Rule* rule = find_rule("input_pipeline/no-workers");
+  ASSERT_NE(rule, nullptr);
+  EXPECT_EQ(rule->id, "input_pipeline/loader-stall");
+  EXPECT_TRUE(is_named(*rule, "input_pipeline/no-workers"));
+  EXPECT_TRUE(is_named(*rule, "*/no-*"));
+  EXPECT_TRUE(is_named(*rule, "input_pipeline/loader-stall"));
+  EXPECT_FALSE(is_named(*rule, "input_pipeline/unpinned-batches"));
+  EXPECT_EQ(find_rule(""), nullptr);
 }
 
 }  // namespace

@@ -4,10 +4,13 @@
 
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/attention_chain.h"
-#include "rooftile/rules/attention/odd_key_length_in_source.h"
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
+
+// odd_key_length_in_source.cpp
+std::vector<Finding> unaligned_padding_in_source(const source::SourceFacts& facts);
+
 namespace attention_odd_key_length_rule {
 
 constexpr std::string_view kDoc = R"md(

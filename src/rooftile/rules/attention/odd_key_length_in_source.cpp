@@ -1,5 +1,3 @@
-#include "rooftile/rules/attention/odd_key_length_in_source.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

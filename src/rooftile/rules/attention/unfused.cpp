@@ -6,11 +6,16 @@
 #include <tuple>
 
 #include "rooftile/analysis/attention_chain.h"
-#include "rooftile/rules/attention/unfused_in_source.h"
-#include "rooftile/rules/attention/unfused_in_trace.h"
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
+
+// unfused_in_source.cpp
+std::vector<Finding> unfused_attention_in_source(const source::SourceFacts& facts);
+
+// unfused_in_trace.cpp
+std::vector<Finding> unfused_attention_in_traces(const RuleInput& input);
+
 namespace attention_unfused_rule {
 
 constexpr std::string_view kDoc = R"md(
@@ -174,7 +179,6 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   std::vector<Finding> findings;
   judge_operations(input, findings);
   judge_chains(input, findings);
-  std::ranges::move(unfused_attention_in_traces(input), std::back_inserter(findings));
   return findings;
 }
 
@@ -182,12 +186,14 @@ std::vector<Finding> check_operations(const RuleInput& input) {
 
 extern const Rule attention_unfused{.id = "attention/unfused",
                                     .level = Level::warning,
+                                    .level_in_scripts = Level::advice,
                                     .cause = Cause::fusion,
+                                    .typical = Typical::tenth,
                                     .summary = "Attention writes its scores to memory",
                                     .doc = attention_unfused_rule::kDoc,
                                     .in_ops = attention_unfused_rule::check_operations,
+                                    .in_traces = unfused_attention_in_traces,
                                     .in_scripts = unfused_attention_in_source,
-                                    .level_in_scripts = Level::advice,
                                     .replaces_operations = true};
 
 }  // namespace rooftile

@@ -1,5 +1,3 @@
-#include "rooftile/rules/attention/unfused_in_trace.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -2,13 +2,16 @@
 #include <fmt/format.h>
 
 #include "rooftile/analysis/convolution.h"
-#include "rooftile/rules/conv/bias_before_batchnorm_in_source.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 #include "rooftile/rules/trace_finding.h"
 #include "rooftile/workload/graph.h"
 
 namespace rooftile {
+
+// bias_before_batchnorm_in_source.cpp
+std::vector<Finding> biases_before_batchnorm(const source::SourceFacts& facts);
+
 namespace conv_bias_before_batchnorm_rule {
 
 constexpr std::string_view kDoc = R"md(

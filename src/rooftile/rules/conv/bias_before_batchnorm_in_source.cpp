@@ -1,5 +1,3 @@
-#include "rooftile/rules/conv/bias_before_batchnorm_in_source.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,3 @@
-#include "rooftile/rules/conv/channels_in_source.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

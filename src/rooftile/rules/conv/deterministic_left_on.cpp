@@ -175,6 +175,7 @@ extern const Rule conv_deterministic_left_on{
     .id = "conv/deterministic-left-on",
     .level = Level::advice,
     .cause = Cause::none,
+    .typical = Typical::tenth,
     .summary = "Deterministic algorithms enabled for all runs",
     .doc = deterministic_left_on::kDoc,
     .in_scripts = deterministic_left_on::find};

@@ -4,11 +4,14 @@
 #include <algorithm>
 
 #include "rooftile/analysis/convolution.h"
-#include "rooftile/rules/conv/channels_in_source.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
+
+// channels_in_source.cpp
+std::vector<Finding> few_input_channels_in_source(const source::SourceFacts& facts);
+
 namespace conv_few_input_channels_rule {
 
 constexpr std::string_view kDoc = R"md(
@@ -198,11 +201,11 @@ std::vector<Finding> check_operations(const RuleInput& input) {
 
 extern const Rule conv_few_input_channels{.id = "conv/few-input-channels",
                                           .level = Level::advice,
+                                          .level_in_scripts = Level::info,
                                           .cause = Cause::alignment,
                                           .summary = "First layer reads three channels",
                                           .doc = conv_few_input_channels_rule::kDoc,
                                           .in_ops = conv_few_input_channels_rule::check_operations,
-                                          .in_scripts = few_input_channels_in_source,
-                                          .level_in_scripts = Level::info};
+                                          .in_scripts = few_input_channels_in_source};
 
 }  // namespace rooftile

@@ -2,11 +2,14 @@
 #include <fmt/format.h>
 
 #include "rooftile/analysis/convolution.h"
-#include "rooftile/rules/conv/channels_in_source.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
+
+// channels_in_source.cpp
+std::vector<Finding> narrow_groups_in_source(const source::SourceFacts& facts);
+
 namespace conv_narrow_groups_rule {
 
 constexpr std::string_view kDoc = R"md(
@@ -110,11 +113,11 @@ std::vector<Finding> check_operations(const RuleInput& input) {
 extern const Rule conv_narrow_groups{
     .id = "conv/narrow-groups",
     .level = Level::advice,
+    .level_in_scripts = Level::info,
     .cause = Cause::alignment,
     .summary = "Convolution groups are narrower than a 16-byte load",
     .doc = conv_narrow_groups_rule::kDoc,
     .in_ops = conv_narrow_groups_rule::check_operations,
-    .in_scripts = narrow_groups_in_source,
-    .level_in_scripts = Level::info};
+    .in_scripts = narrow_groups_in_source};
 
 }  // namespace rooftile

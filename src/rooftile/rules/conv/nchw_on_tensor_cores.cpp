@@ -4,11 +4,18 @@
 #include "rooftile/analysis/conv_layout.h"
 #include "rooftile/analysis/convolution.h"
 #include "rooftile/analysis/time/math_unit.h"
-#include "rooftile/rules/conv/nchw_on_tensor_cores_in_source.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
+
+// nchw_on_tensor_cores_in_source.cpp
+std::vector<Finding> programs_without_channels_last(const source::SourceFacts& facts);
+
+namespace conv_nchw_on_tensor_cores_in_trace {
+std::vector<Finding> check(const RuleInput& input);
+}
+
 namespace conv_nchw_on_tensor_cores_rule {
 
 constexpr std::string_view kDoc = R"md(
@@ -18,6 +25,9 @@ bf16, TF32, int8; fp32 convolutions run in TF32 by default on Ampere and newer),
 NCHW order. One finding for the network. An ONNX file cannot state the memory format: where PyTorch wrote
 it, the finding holds unless the model is channels_last already; for graphs of other producers, whose
 runtimes choose the layout, it is information.
+
+In a trace: kernels that only change the order of tensors between NCHW and NHWC inside convolutions, when
+they take a visible share of the step.
 
 In training scripts: a program that trains a convolutional network on a GPU under autocast, on by
 default, without `channels_last` anywhere. One finding per program, at the forward call.
@@ -35,6 +45,9 @@ The time model runs on the convolutions in NHWC. For NCHW it adds a kernel that 
 one that converts the output of each layer on Tensor Cores. It is reported only where the published
 heuristic of PyTorch Inductor would choose channels_last too; that is fitted to measured ratios per kind
 of convolution.
+
+In a trace. High: all time of the conversions. Low: half of it, since conversions at the borders of the network
+and around layers without such kernels stay. What other kernels or the host hide is taken off.
 
 ## When not to
 - On GPUs before Ampere fp32 does not use Tensor Cores, and channels_last got slower: 1.68 s became
@@ -110,7 +123,7 @@ Fix fix_for(const RuleInput& input, const LayerGroup& convs) {
 }
 
 std::vector<Finding> check_operations(const RuleInput& input) {
-  // A trace shows what conversions cost: conv/converted-layouts judges them.
+  // A trace shows what conversions cost.
   if (!input.workload.traces.empty()) return {};
   const LayerGroup convs =
       select(input, [&](std::size_t op) { return is_nchw_on_tensor_cores(input, op); });
@@ -133,11 +146,16 @@ std::vector<Finding> check_operations(const RuleInput& input) {
 
 extern const Rule conv_nchw_on_tensor_cores{
     .id = "conv/nchw-on-tensor-cores",
+    .former_id = "conv/converted-layouts",
     .level = Level::advice,
+    .level_in_traces = Level::warning,
     .cause = Cause::layout,
+    .typical = Typical::tenth,
     .summary = "Convolutional network keeps its tensors in NCHW order",
     .doc = conv_nchw_on_tensor_cores_rule::kDoc,
     .in_ops = conv_nchw_on_tensor_cores_rule::check_operations,
-    .in_scripts = programs_without_channels_last};
+    .in_traces = conv_nchw_on_tensor_cores_in_trace::check,
+    .in_scripts = programs_without_channels_last,
+    .costs_elsewhere = true};
 
 }  // namespace rooftile

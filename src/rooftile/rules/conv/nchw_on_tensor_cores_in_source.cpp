@@ -1,5 +1,3 @@
-#include "rooftile/rules/conv/nchw_on_tensor_cores_in_source.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

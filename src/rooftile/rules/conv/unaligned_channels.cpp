@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 
 #include "rooftile/analysis/convolution.h"
-#include "rooftile/rules/conv/channels_in_source.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 #include "rooftile/workload/graph.h"
 
 namespace rooftile {
+
+// channels_in_source.cpp
+std::vector<Finding> unaligned_channels_in_source(const source::SourceFacts& facts);
+
 namespace conv_unaligned_channels_rule {
 
 constexpr std::string_view kDoc = R"md(
@@ -148,11 +151,11 @@ std::vector<Finding> check_operations(const RuleInput& input) {
 extern const Rule conv_unaligned_channels{
     .id = "conv/unaligned-channels",
     .level = Level::warning,
+    .level_in_scripts = Level::advice,
     .cause = Cause::alignment,
     .summary = "Convolution channels are not whole 16-byte groups",
     .doc = conv_unaligned_channels_rule::kDoc,
     .in_ops = conv_unaligned_channels_rule::check_operations,
-    .in_scripts = unaligned_channels_in_source,
-    .level_in_scripts = Level::advice};
+    .in_scripts = unaligned_channels_in_source};
 
 }  // namespace rooftile

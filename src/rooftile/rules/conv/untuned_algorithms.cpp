@@ -236,6 +236,7 @@ extern const Rule conv_untuned_algorithms{
     .id = "conv/untuned-algorithms",
     .level = Level::advice,
     .cause = Cause::none,
+    .typical = Typical::tenth,
     .summary = "Input size is fixed, but cudnn.benchmark is off",
     .doc = untuned_algorithms::kDoc,
     .in_traces = untuned_algorithms::check_traces,

@@ -142,6 +142,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
 extern const Rule distributed_data_parallel{.id = "distributed/data-parallel",
                                             .level = Level::warning,
                                             .cause = Cause::none,
+                                            .typical = Typical::half,
                                             .summary = "Model is trained under DataParallel",
                                             .doc = data_parallel::kDoc,
                                             .in_scripts = data_parallel::find};

@@ -11,20 +11,30 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
+
+namespace distributed_exposed_communication_in_source {
+std::vector<Finding> find(const source::SourceFacts& facts);
+}
+
 namespace distributed_exposed_communication_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-Collectives that run while nothing computes and hold computation up, for a visible share of the step:
-the next kernels were launched already, or the host waited for the GPU before it launched them.
+In a trace: collectives that run while nothing computes and hold computation up, for a visible share of
+the step: the next kernels were launched already, or the host waited for the GPU before it launched them.
+
+In a script: a program with `DistributedDataParallel` or `accelerator.prepare` that runs backward on each
+micro-batch while the optimizer steps only after several, without `no_sync` or its relatives.
 
 ## Why it costs time
 A collective beside computation is nearly free. Alone it adds to the step, and so does the waiting
-for other ranks, which a collective's run time includes.
+for other ranks, which a collective's run time includes. Every backward exchanges all gradients between the
+GPUs, though only the last one before the step needs to: of n exchanges n - 1 are wasted.
 
 ## How to fix
-Data-parallel training: `no_sync()` on all but the last step of gradient accumulation, larger buckets
-on fast links, smaller ones when the last bucket comes late, gradients reduced in bf16. Where the first
+Data-parallel training: `with model.no_sync():` around forward and backward of all micro-batches but the last,
+with accelerate `with accelerator.accumulate(model):`; larger buckets on fast links, smaller ones when the
+last bucket comes late, gradients reduced in bf16. Where the first
 reduction begins late in the backward pass, the buckets wait for a gradient that comes last: define
 modules in the order in which the forward pass uses them, and leave out `find_unused_parameters`, with
 which DDP keeps the order of definition. Sharded
@@ -34,18 +44,22 @@ experts or embedding tables: work on another batch meanwhile. Gradients that are
 buckets. The finding names the remedy for the kind of collective that is exposed longest.
 
 ## How the saving is estimated
-High: the exposed time in which computation waits, less what several traces show to be waiting for
-other ranks, which other rules report. The low end is 0: what can overlap depends on the program. Half is
+From a trace. High: the exposed time in which computation waits, less what several traces show to be waiting
+for other ranks, which other rules report. The low end is 0: what can overlap depends on the program. Half is
 assumed likely, but of small messages that take long only what they would take over a slow link (1 GB/s),
-and no more than a replay of the recording saves without collectives.
+and no more than a replay of the recording saves without collectives. From a script alone nothing is
+estimated.
 
 ## When not to
 - Some of it has no work to hide behind, such as the last bucket of the gradients.
 - A trace of a few steps may contain the first step, in which NCCL connects.
 - A collective that ends before the host has launched what follows costs nothing: not counted.
+- DataParallel, which has no such exchange.
+- FSDP: `no_sync` keeps full gradients, which needs memory.
 
 ## Evidence
 - PyTorch Performance Tuning Guide, "Distributed optimizations".
+- PyTorch documentation, `DistributedDataParallel.no_sync`.
 - PyTorch DDP note, "Internal Design": buckets are reduced while the backward pass goes on, in the
   order of the buckets' indices; the reverse of the order of `model.parameters()` should be about the
   order in which gradients come.
@@ -352,10 +366,14 @@ std::vector<Finding> check(std::span<const TraceSummary> ranks) {
 
 extern const Rule distributed_exposed_communication{
     .id = "distributed/exposed-communication",
+    .former_id = "distributed/synced-every-micro-step",
     .level = Level::warning,
     .cause = Cause::none,
+    .typical = Typical::tenth,
     .summary = "Communication is exposed: computation waits for it",
     .doc = distributed_exposed_communication_rule::kDoc,
-    .in_any_trace = distributed_exposed_communication_rule::check};
+    .in_any_trace = distributed_exposed_communication_rule::check,
+    .in_scripts = distributed_exposed_communication_in_source::find,
+    .costs_elsewhere = true};
 
 }  // namespace rooftile

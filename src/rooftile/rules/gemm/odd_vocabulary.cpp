@@ -3,10 +3,13 @@
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/gemm_dims.h"
 #include "rooftile/analysis/vocabulary.h"
-#include "rooftile/rules/gemm/odd_vocabulary_in_source.h"
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
+
+// odd_vocabulary_in_source.cpp
+std::vector<Finding> odd_vocabularies_in_source(const source::SourceFacts& facts);
+
 namespace gemm_odd_vocabulary_rule {
 
 constexpr std::string_view kDoc = R"md(
@@ -134,11 +137,11 @@ std::vector<Finding> check_operations(const RuleInput& input) {
 
 extern const Rule gemm_odd_vocabulary{.id = "gemm/odd-vocabulary",
                                       .level = Level::warning,
+                                      .level_in_scripts = Level::advice,
                                       .cause = Cause::alignment,
                                       .summary = "Vocabulary is not a multiple of 8",
                                       .doc = gemm_odd_vocabulary_rule::kDoc,
                                       .in_ops = gemm_odd_vocabulary_rule::check_operations,
-                                      .in_scripts = odd_vocabularies_in_source,
-                                      .level_in_scripts = Level::advice};
+                                      .in_scripts = odd_vocabularies_in_source};
 
 }  // namespace rooftile

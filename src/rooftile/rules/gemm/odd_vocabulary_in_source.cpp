@@ -1,5 +1,3 @@
-#include "rooftile/rules/gemm/odd_vocabulary_in_source.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -5,11 +5,14 @@
 #include <tuple>
 
 #include "rooftile/base/text.h"
-#include "rooftile/rules/gemm/split_projections_in_source.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/workload/graph.h"
 
 namespace rooftile {
+
+// split_projections_in_source.cpp
+std::vector<Finding> split_projections_in_source(const source::SourceFacts& facts);
+
 namespace gemm_split_projections_rule {
 
 constexpr std::string_view kDoc = R"md(

@@ -1,5 +1,3 @@
-#include "rooftile/rules/gemm/split_projections_in_source.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

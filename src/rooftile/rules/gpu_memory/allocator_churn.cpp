@@ -3,31 +3,41 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
+
+namespace gpu_memory_allocator_churn_in_source {
+std::vector<Finding> find(const source::SourceFacts& facts);
+}
+
 namespace gpu_memory_allocator_churn_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-`cudaMalloc` and `cudaFree` in steps that should have all their memory already, when the GPU idles
-for them.
+- In a trace: `cudaMalloc` and `cudaFree` in steps that should have all their memory already, when the GPU
+  idles for them.
+- In a script: `torch.cuda.empty_cache()` on each pass of a training or evaluation loop.
 
 ## Why it costs time
 PyTorch keeps freed memory and hands it out again, without the driver. Where that fails, because
 sizes change from step to step or memory runs out, it frees its cache, for which the GPU has to
-finish all work, and asks the driver for new blocks.
+finish all work, and asks the driver for new blocks. `empty_cache()` forces the same, and frees nothing that
+PyTorch could not use.
 
 ## How to fix
-`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` where shapes vary; a slightly smaller batch where
-memory runs out; one first step at the largest size; no `torch.cuda.empty_cache()` in the loop.
+No `torch.cuda.empty_cache()` in the loop. `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` where shapes
+vary; a slightly smaller batch where memory runs out; one first step at the largest size.
 
 ## How the saving is estimated
-The GPU's idle time that follows from the calls; the low end is half of it.
+From a trace: the GPU's idle time that follows from the calls; the low end is half of it. From a script alone
+nothing is estimated.
 
 ## When not to
 - The first steps of a program allocate. Record later ones.
+- `empty_cache()` once per epoch, under a guard of ten steps or more, or while handling an out-of-memory
+  error.
 
 ## Evidence
 - PyTorch CUDA semantics note, "Memory management" and "Optimizing memory usage with
-  PYTORCH_CUDA_ALLOC_CONF".
+  PYTORCH_CUDA_ALLOC_CONF"; `torch.cuda.empty_cache`.
 )md";
 
 std::vector<TraceCase> judge(const TraceSummary& trace) {
@@ -61,10 +71,13 @@ std::vector<Finding> check(std::span<const TraceSummary> ranks) {
 
 extern const Rule gpu_memory_allocator_churn{
     .id = "gpu_memory/allocator-churn",
+    .former_id = "gpu_memory/cache-emptied-in-loop",
     .level = Level::warning,
     .cause = Cause::none,
     .summary = "Memory is allocated from the driver in every step",
     .doc = gpu_memory_allocator_churn_rule::kDoc,
-    .in_any_trace = gpu_memory_allocator_churn_rule::check};
+    .in_any_trace = gpu_memory_allocator_churn_rule::check,
+    .in_scripts = gpu_memory_allocator_churn_in_source::find,
+    .costs_elsewhere = true};
 
 }  // namespace rooftile

@@ -5,12 +5,18 @@
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
+
+namespace input_pipeline_loader_stall_in_source {
+std::vector<Finding> find(const source::SourceFacts& facts);
+}
+
 namespace input_pipeline_loader_stall_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A program whose GPU has nothing to do because the next batch is not there yet: the host waits in the
-data loader, the GPU finishes what it has and idles.
+- In a trace: the GPU has nothing to do because the next batch is not there yet. The host waits in the data
+  loader, the GPU finishes what it has and idles.
+- In a script: a `DataLoader` of PyTorch with `num_workers` absent or 0, in a program that trains on a GPU.
 
 ## Why it costs time
 Without worker processes the batch is read, decoded and transformed by the process that launches the
@@ -18,22 +24,25 @@ kernels, one after the other with the step. With workers the loader still stalls
 of them together prepare fewer batches than the GPU takes.
 
 ## How to fix
-Without workers: `num_workers` of at least the loading time over the rest of the step, which the
-finding computes, with `pin_memory=True` and `persistent_workers=True`. With workers: more of them
-while there are free cores, faster or fewer transforms, decoded samples on a fast disk, or transforms
-on the GPU.
+Without workers: `num_workers` of at least the loading time over the rest of the step, which the finding in a
+trace computes, with `pin_memory=True` and `persistent_workers=True`. Without a trace: about the cores per
+GPU, for example 8 on a machine with 64 cores and 8 GPUs. With workers: more of them while there are free
+cores, faster or fewer transforms, decoded samples on a fast disk, or transforms on the GPU.
 
 ## How the saving is estimated
-The GPU's idle time that follows from the host's waiting in the loader, by a replay of the recording
-in which every batch is there at once. Nothing is counted for waiting during which the GPU still had
+From a trace: the GPU's idle time that follows from the host's waiting in the loader, by a replay of the
+recording in which every batch is there at once. Nothing is counted for waiting during which the GPU still had
 work. Without a replay the low end is half of the idle time. The ceiling in the message is the step
-with the expected saving removed.
+with the expected saving removed. From a script alone nothing is estimated.
 
 ## When not to
 - A few recorded steps right after the start are slower: workers fill their queues first.
 - With worker processes random augmentation draws other numbers; the order of batches stays.
 - More workers than free cores slow each other down, and each holds its own copy of the data set.
-- Data already in memory gains nothing from processes.
+- Data in memory gains nothing from processes. Not reported in scripts: TensorDataset, lists, tensors, splits
+  of these, a `__getitem__` that only indexes, mini-batches of an in-memory graph dataset, samples that live
+  on the GPU.
+- IterableDataset and `batch_size=None`, which do their own batching, are not reported in scripts.
 
 ## Evidence
 - PyTorch Performance Tuning Guide, "Enable asynchronous data loading and augmentation".
@@ -107,10 +116,15 @@ std::vector<Finding> check(std::span<const TraceSummary> ranks) {
 
 extern const Rule input_pipeline_loader_stall{
     .id = "input_pipeline/loader-stall",
-    .level = Level::warning,
+    .former_id = "input_pipeline/no-workers",
+    .level = Level::advice,
+    .level_in_traces = Level::warning,
     .cause = Cause::none,
+    .typical = Typical::half,
     .summary = "GPU waits for the data loader",
     .doc = input_pipeline_loader_stall_rule::kDoc,
-    .in_any_trace = input_pipeline_loader_stall_rule::check};
+    .in_any_trace = input_pipeline_loader_stall_rule::check,
+    .in_scripts = input_pipeline_loader_stall_in_source::find,
+    .costs_elsewhere = true};
 
 }  // namespace rooftile

@@ -57,6 +57,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
 extern const Rule launch_blocking_launches{.id = "launch/blocking-launches",
                                            .level = Level::warning,
                                            .cause = Cause::none,
+                                           .typical = Typical::half,
                                            .summary = "CUDA_LAUNCH_BLOCKING=1 is set",
                                            .doc = blocking_launches::kDoc,
                                            .in_scripts = blocking_launches::find};

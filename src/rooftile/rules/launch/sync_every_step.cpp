@@ -15,14 +15,22 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
+
+namespace launch_sync_every_step_in_trace {
+std::vector<Finding> check(std::span<const TraceSummary> ranks);
+}
+
 namespace sync_every_step {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A value of the GPU that the host reads on each training step: `.item()`, `float(t)`, `.cpu()`,
+In a script: a value of the GPU that the host reads on each training step: `.item()`, `float(t)`, `.cpu()`,
 `.numpy()`, `.tolist()`, printing or formatting a tensor, `if`, `while` or `assert` on its value,
 `loss.data[0]`, a tensor given to `add_scalar` or `wandb.log`. Code that the loop calls, `forward`
 included, counts.
+
+In a trace: places in the program where the host waits for the GPU and the GPU then has nothing to do. Besides
+such reads: `nonzero`, indexing with a mask, `torch.cuda.synchronize()`. Other rules report copies to the GPU.
 
 ## Why it costs time
 The host normally runs ahead and queues kernels. A read waits until the GPU has finished all of
@@ -30,18 +38,24 @@ them; the queue is then empty, and the GPU idles until the next launches arrive.
 
 ## How to fix
 Keep the value on the device: `total += loss.detach()`, and read it every so many steps (`if step
-% 50 == 0`). `torch.where` in place of an `if`. Lengths that the host needs can stay on the host.
+% 50 == 0`). `torch.where` in place of an `if` or of indexing with a mask; a fixed size instead of `nonzero`;
+lengths that the host needs can stay on the host; copies to the host with `non_blocking=True` into pinned
+memory and an event. Remove `synchronize()` outside of timing. In a program without PyTorch:
+`cudaMemcpyAsync` with pinned memory, events instead of waits for the device.
 
 ## How the saving is estimated
-Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step
-time says what there is to gain.
+From a trace: only the GPU's idle time that follows from the wait; waiting while the GPU has work costs
+nothing. The low end is half of it, because the next thing that holds the host up may take over. From a script
+alone nothing is estimated.
 
 ## When not to
-- Reads under a guard of ten steps or more, at the end of an epoch, in evaluation, or under an
-  option that is off.
+- Reads under a guard of ten steps or more, at the end of an epoch, in evaluation, for a checkpoint or a
+  benchmark, or under an option that is off.
 - Values that the host needs in each step by nature: actions for an environment, input of a
   matching or of NMS on the CPU.
 - NumPy values, sizes and shapes are no reads.
+- fp16 training with a gradient scaler reads one flag in each step. Fused optimizers take the flag
+  on the device.
 
 ## Evidence
 - PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization".
@@ -240,10 +254,14 @@ std::vector<Finding> find(const SourceFacts& facts) {
 
 extern const Rule launch_sync_every_step{
     .id = "launch/sync-every-step",
+    .former_id = "launch/sync-in-step",
     .level = Level::advice,
+    .level_in_traces = Level::warning,
     .cause = Cause::none,
-    .summary = "Host reads a GPU value every step (forces a sync)",
+    .typical = Typical::tenth,
+    .summary = "Host waits for a GPU value every step (forces a sync)",
     .doc = sync_every_step::kDoc,
+    .in_any_trace = launch_sync_every_step_in_trace::check,
     .in_scripts = sync_every_step::find};
 
 }  // namespace rooftile

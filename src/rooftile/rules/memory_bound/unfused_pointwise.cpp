@@ -7,10 +7,13 @@
 #include "rooftile/analysis/decomposed.h"
 #include "rooftile/analysis/fusion.h"
 #include "rooftile/rules/group_finding.h"
-#include "rooftile/rules/memory_bound/unfused_pointwise_in_source.h"
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
+
+// unfused_pointwise_in_source.cpp
+std::vector<Finding> unfused_pointwise_functions(const source::SourceFacts& facts);
+
 namespace memory_bound_unfused_pointwise_rule {
 
 constexpr std::string_view kDoc = R"md(

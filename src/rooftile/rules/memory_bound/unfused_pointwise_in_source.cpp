@@ -1,5 +1,3 @@
-#include "rooftile/rules/memory_bound/unfused_pointwise_in_source.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

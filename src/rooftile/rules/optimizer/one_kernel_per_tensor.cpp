@@ -6,30 +6,45 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
+
+namespace optimizer_one_kernel_per_tensor_in_trace {
+std::vector<Finding> check(const RuleInput& input);
+}
+
 namespace optimizer_one_kernel_per_tensor_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-An optimizer of `torch.optim` on the GPU with `foreach=False` and without `fused=True`.
+- In a script: an optimizer of `torch.optim` on the GPU with `foreach=False` and without `fused=True`.
+- In a trace: an optimizer step that launches kernels for each parameter by itself: many short kernels in the
+  ranges called `Optimizer.step`, none of them over lists of tensors (`multi_tensor_apply`, fused).
 
 ## Why it costs time
-The loop implementation launches several small kernels for every weight tensor; a network has
-hundreds. The multi-tensor one needs a few for all of them.
+A model has hundreds of parameters and the formula several operations: thousands of launches, each
+of which costs the host some microseconds and the GPU the start of a kernel. The multi-tensor implementation
+needs a few for all of them.
 
 ## How to fix
-Remove the argument, or pass `fused=True` for Adam, AdamW and SGD.
+`foreach=True` (the default on CUDA since PyTorch 2.0), or `fused=True` for Adam, AdamW and SGD, which does
+the whole formula in one pass over the memory.
 
 ## How the saving is estimated
-Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
-says what there is to gain.
+From a trace. Likely: the GPU's idle time in the step of the optimizer or, where that is more, what a replay of
+the recording saves when launching the optimizer takes the host a tenth: a host that is ahead during the
+optimizer is late afterwards. High: with the time that any kernel takes however small it is. Low: half of
+the idle time in the optimizer. The traffic of the formula itself is not counted as saved. From a script alone
+nothing is estimated.
 
 ## When not to
 - The multi-tensor implementation needs memory for a copy of the weights. Where that is the reason,
   say so in a comment with the word memory.
-- Weights on the CPU.
+- Optimizers of other libraries may have neither option.
+- `fused=True` needs floating-point parameters on the GPU.
 
 ## Evidence
-- PyTorch documentation, torch.optim, section "Algorithms".
+- PyTorch `torch/profiler/_pattern_matcher.py`, OptimizerSingleTensorPattern.
+- PyTorch documentation, torch.optim, "Algorithms": fused implementations are typically the fastest,
+  then foreach, then the loop over parameters.
 )md";
 
 using namespace source;
@@ -72,10 +87,14 @@ std::vector<Finding> find(const SourceFacts& facts) {
 
 extern const Rule optimizer_one_kernel_per_tensor{
     .id = "optimizer/one-kernel-per-tensor",
+    .former_id = "optimizer/single-tensor",
     .level = Level::advice,
+    .level_in_traces = Level::warning,
     .cause = Cause::none,
-    .summary = "Optimizer updates one tensor at a time (foreach=False)",
+    .summary = "Optimizer updates one tensor at a time",
     .doc = optimizer_one_kernel_per_tensor_rule::kDoc,
-    .in_scripts = optimizer_one_kernel_per_tensor_rule::find};
+    .in_traces = optimizer_one_kernel_per_tensor_in_trace::check,
+    .in_scripts = optimizer_one_kernel_per_tensor_rule::find,
+    .costs_elsewhere = true};
 
 }  // namespace rooftile

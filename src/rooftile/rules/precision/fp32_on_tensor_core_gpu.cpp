@@ -170,7 +170,7 @@ std::vector<std::string> evidence_for(const Device& device, Dtype half, const In
 }
 
 std::vector<Finding> check(const RuleInput& input) {
-  // A trace shows which kernels ran: precision/autocast-off judges them.
+  // A trace shows which kernels ran: precision/amp-off judges them.
   if (!input.workload.traces.empty()) return {};
   const Device& device = input.device();
   const Dtype half = device.compute_capability >= kAmpere ? Dtype::bf16 : Dtype::fp16;

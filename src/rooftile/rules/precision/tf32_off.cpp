@@ -7,12 +7,18 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
+
+namespace precision_tf32_off_in_trace {
+std::vector<Finding> check(const RuleInput& input);
+}
+
 namespace precision_tf32_off_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 - In a model: fp32 GEMMs left over in a network that otherwise runs in 16 bits, on a GPU with TF32
   (Ampere and later). A network that is fp32 throughout gets advice on mixed precision instead.
+- In a trace: the same, where the names of the kernels say that they ran on CUDA cores.
 - In a script that trains on a GPU: `allow_tf32 = False`, or
   `torch.set_float32_matmul_precision("highest")`.
 
@@ -22,10 +28,12 @@ A100. A few such GEMMs can take as long as all the 16-bit ones.
 
 ## How to fix
 `torch.set_float32_matmul_precision("high")`, or cast the layer's input if its precision was not
-meant.
+meant: an in-place operation, a fp32 constant or a layer outside the autocast region.
 
 ## How the saving is estimated
-In a model, the time model predicts the GEMMs in TF32. From a script alone nothing is estimated.
+In a model, the time model predicts the GEMMs in TF32. In a trace, where the operator's shape is recorded: the
+measured time less what the time model predicts in TF32. Else up to three quarters of it, half of that likely.
+What other kernels or the host hide is taken off. From a script alone nothing is estimated.
 
 ## When not to
 - Somebody may have kept the layer in fp32 on purpose: routers, norms of logits, scientific code.
@@ -107,7 +115,7 @@ void check_calls(const source::SourceFacts& facts, std::vector<Finding>& finding
 }
 
 std::vector<Finding> check_operations(const RuleInput& input) {
-  // A trace shows which kernels ran: precision/fp32-on-cuda-cores judges them.
+  // A trace shows which kernels ran.
   if (!input.workload.traces.empty()) return {};
   if (!input.device().has_tensor_cores(Dtype::tf32) || !mixes_precisions(input.workload)) return {};
   std::vector<Finding> findings;
@@ -139,11 +147,16 @@ std::vector<Finding> find(const SourceFacts& facts) {
 }  // namespace precision_tf32_off_rule
 
 extern const Rule precision_tf32_off{.id = "precision/tf32-off",
+                                     .former_id = "precision/fp32-on-cuda-cores",
                                      .level = Level::advice,
+                                     .level_in_traces = Level::warning,
                                      .cause = Cause::precision,
+                                     .typical = Typical::half,
                                      .summary = "fp32 GEMMs run without TF32",
                                      .doc = precision_tf32_off_rule::kDoc,
                                      .in_ops = precision_tf32_off_rule::check_operations,
-                                     .in_scripts = precision_tf32_off_rule::find};
+                                     .in_traces = precision_tf32_off_in_trace::check,
+                                     .in_scripts = precision_tf32_off_rule::find,
+                                     .costs_elsewhere = true};
 
 }  // namespace rooftile

@@ -7,10 +7,14 @@
 #include "rooftile/analysis/trace/op_gain.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/group_finding.h"
-#include "rooftile/rules/precision/unsupported_dtype_in_source.h"
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
+
+// unsupported_dtype_in_source.cpp
+std::vector<Finding> unsupported_bf16_in_source(const source::SourceFacts& facts,
+                                                const Device* gpu);
+
 namespace precision_unsupported_dtype_rule {
 
 constexpr std::string_view kDoc = R"md(
@@ -189,6 +193,7 @@ extern const Rule precision_unsupported_dtype{
     .id = "precision/unsupported-dtype",
     .level = Level::warning,
     .cause = Cause::precision,
+    .typical = Typical::half,
     .summary = "Tensor Cores of the GPU do not support the precision",
     .doc = precision_unsupported_dtype_rule::kDoc,
     .in_ops = precision_unsupported_dtype_rule::check_operations,

@@ -1,5 +1,3 @@
-#include "rooftile/rules/precision/unsupported_dtype_in_source.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -5,10 +5,13 @@
 
 #include "rooftile/rules/gate.h"
 #include "rooftile/rules/group_finding.h"
-#include "rooftile/rules/recurrent/unaligned_sizes_in_source.h"
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
+
+// unaligned_sizes_in_source.cpp
+std::vector<Finding> unaligned_recurrent_sizes(const source::SourceFacts& facts);
+
 namespace recurrent_unaligned_sizes_rule {
 
 constexpr std::string_view kDoc = R"md(

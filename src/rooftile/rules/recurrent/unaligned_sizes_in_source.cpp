@@ -1,5 +1,3 @@
-#include "rooftile/rules/recurrent/unaligned_sizes_in_source.h"
-
 #include <fmt/format.h>
 
 #include <optional>

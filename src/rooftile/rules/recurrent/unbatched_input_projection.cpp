@@ -5,10 +5,13 @@
 
 #include "rooftile/analysis/unrolled_rnn.h"
 #include "rooftile/rules/group_finding.h"
-#include "rooftile/rules/recurrent/unbatched_input_projection_in_source.h"
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
+
+// unbatched_input_projection_in_source.cpp
+std::vector<Finding> step_by_step_projections(const source::SourceFacts& facts);
+
 namespace recurrent_unbatched_input_projection_rule {
 
 constexpr std::string_view kDoc = R"md(
@@ -127,11 +130,11 @@ std::vector<Finding> check_operations(const RuleInput& input) {
 extern const Rule recurrent_unbatched_input_projection{
     .id = "recurrent/unbatched-input-projection",
     .level = Level::warning,
+    .level_in_scripts = Level::advice,
     .cause = Cause::launch,
     .summary = "Recurrent loop multiplies its input step by step",
     .doc = recurrent_unbatched_input_projection_rule::kDoc,
     .in_ops = recurrent_unbatched_input_projection_rule::check_operations,
-    .in_scripts = step_by_step_projections,
-    .level_in_scripts = Level::advice};
+    .in_scripts = step_by_step_projections};
 
 }  // namespace rooftile

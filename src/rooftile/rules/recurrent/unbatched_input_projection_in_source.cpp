@@ -1,5 +1,3 @@
-#include "rooftile/rules/recurrent/unbatched_input_projection_in_source.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -5,10 +5,13 @@
 
 #include "rooftile/analysis/unrolled_rnn.h"
 #include "rooftile/rules/group_finding.h"
-#include "rooftile/rules/recurrent/unrolled_loop_in_source.h"
 #include "rooftile/rules/replacement.h"
 
 namespace rooftile {
+
+// unrolled_loop_in_source.cpp
+std::vector<Finding> unrolled_cells_in_source(const source::SourceFacts& facts);
+
 namespace recurrent_unrolled_loop_rule {
 
 constexpr std::string_view kDoc = R"md(
@@ -134,11 +137,12 @@ std::vector<Finding> check_operations(const RuleInput& input) {
 extern const Rule recurrent_unrolled_loop{
     .id = "recurrent/unrolled-loop",
     .level = Level::warning,
+    .level_in_scripts = Level::advice,
     .cause = Cause::launch,
+    .typical = Typical::tenth,
     .summary = "Recurrent layer runs cell by cell instead of in one call",
     .doc = recurrent_unrolled_loop_rule::kDoc,
     .in_ops = recurrent_unrolled_loop_rule::check_operations,
-    .in_scripts = unrolled_cells_in_source,
-    .level_in_scripts = Level::advice};
+    .in_scripts = unrolled_cells_in_source};
 
 }  // namespace rooftile

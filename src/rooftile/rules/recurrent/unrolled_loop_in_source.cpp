@@ -1,5 +1,3 @@
-#include "rooftile/rules/recurrent/unrolled_loop_in_source.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
 #include "rooftile/rules/group_finding.h"
-#include "rooftile/rules/sizing/sizes_in_source.h"
 
 namespace rooftile {
+
+// sizes_in_source.cpp
+std::vector<Finding> narrow_heads_in_source(const source::SourceFacts& facts);
+
 namespace sizing_narrow_heads_rule {
 
 constexpr std::string_view kDoc = R"md(

@@ -6,9 +6,12 @@
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/gemm_dims.h"
 #include "rooftile/rules/group_finding.h"
-#include "rooftile/rules/sizing/sizes_in_source.h"
 
 namespace rooftile {
+
+// sizes_in_source.cpp
+std::vector<Finding> odd_swiglu_widths_in_source(const source::SourceFacts& facts);
+
 namespace sizing_odd_swiglu_width_rule {
 
 constexpr std::string_view kDoc = R"md(

@@ -1,5 +1,3 @@
-#include "rooftile/rules/sizing/sizes_in_source.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

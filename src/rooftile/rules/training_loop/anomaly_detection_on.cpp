@@ -81,6 +81,7 @@ extern const Rule training_loop_anomaly_detection_on{
     .id = "training_loop/anomaly-detection-on",
     .level = Level::warning,
     .cause = Cause::none,
+    .typical = Typical::half,
     .summary = "Anomaly detection is enabled during training",
     .doc = training_loop_anomaly_detection_on_rule::kDoc,
     .in_scripts = training_loop_anomaly_detection_on_rule::find};

@@ -368,6 +368,7 @@ extern const Rule training_loop_eval_builds_graph{
     .id = "training_loop/eval-builds-graph",
     .level = Level::warning,
     .cause = Cause::none,
+    .typical = Typical::tenth,
     .summary = "Evaluation loop runs with autograd enabled",
     .doc = training_loop_eval_builds_graph_rule::kDoc,
     .in_scripts = training_loop_eval_builds_graph_rule::find};

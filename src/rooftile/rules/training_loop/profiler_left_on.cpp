@@ -135,6 +135,7 @@ extern const Rule training_loop_profiler_left_on{
     .id = "training_loop/profiler-left-on",
     .level = Level::warning,
     .cause = Cause::none,
+    .typical = Typical::half,
     .summary = "Profiler is enabled for the whole training",
     .doc = training_loop_profiler_left_on_rule::kDoc,
     .in_scripts = training_loop_profiler_left_on_rule::find};

@@ -7,31 +7,40 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
+
+namespace training_loop_zeroed_gradients_in_trace {
+std::vector<Finding> check(std::span<const TraceSummary> ranks);
+}
+
 namespace training_loop_zeroed_gradients_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-`zero_grad(set_to_none=False)`, or a loop over the parameters with `p.grad.zero_()`, in a training
-loop on the GPU.
+- In a script: `zero_grad(set_to_none=False)`, or a loop over the parameters with `p.grad.zero_()`, in a
+  training loop on the GPU.
+- In a trace: a visible share of the step spent in filling gradients with zeros in `zero_grad`, on the GPU or in
+  waiting for the launches.
 
 ## Why it costs time
-Zeros are written to every gradient, and backward reads and adds where it could write. By hand it
-is also one kernel for each tensor.
+Every gradient is written once, and the backward pass then reads and adds to it instead of just
+writing it. By hand it is also one kernel for each tensor: for many small parameters the launches cost as much.
 
 ## How to fix
-`optimizer.zero_grad()`; before PyTorch 2.0 `zero_grad(set_to_none=True)`.
+`optimizer.zero_grad(set_to_none=True)`, the default since PyTorch 2.0.
 
 ## How the saving is estimated
-Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
-says what there is to gain.
+From a trace: the kernel and fill time inside the ranges called `zero_grad`, less what may have run beside other
+work, and the GPU's idle time that launching them causes; at the low end half of that. From a script alone
+nothing is estimated.
 
 ## When not to
-- Code that reads `.grad` without a test for None.
-- An optimizer that decays weights without gradients: it skips those whose gradient is None.
+- Code that reads `.grad` without a test for None sees None where no backward pass came before.
+- Optimizers skip parameters without a gradient; with zeros they still decay them.
 
 ## Evidence
-- PyTorch performance tuning guide, "Use parameter.grad = None instead of model.zero_grad() or
+- PyTorch Performance Tuning Guide, "Use parameter.grad = None instead of model.zero_grad() or
   optimizer.zero_grad()".
+- PyTorch `torch/profiler/_pattern_matcher.py`, GradNotSetToNonePattern.
 )md";
 
 using namespace source;
@@ -149,10 +158,13 @@ std::vector<Finding> find(const SourceFacts& facts) {
 
 extern const Rule training_loop_zeroed_gradients{
     .id = "training_loop/zeroed-gradients",
+    .former_id = "training_loop/zero-grad-fills",
     .level = Level::advice,
+    .level_in_traces = Level::warning,
     .cause = Cause::none,
-    .summary = "zero_grad() fills with zeros instead of setting to None",
+    .summary = "Gradients are filled with zeros instead of set to None",
     .doc = training_loop_zeroed_gradients_rule::kDoc,
+    .in_any_trace = training_loop_zeroed_gradients_in_trace::check,
     .in_scripts = training_loop_zeroed_gradients_rule::find};
 
 }  // namespace rooftile

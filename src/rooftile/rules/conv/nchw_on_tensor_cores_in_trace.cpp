@@ -1,0 +1,71 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/base/text.h"
+#include "rooftile/rules/trace_finding.h"
+
+namespace rooftile {
+namespace conv_nchw_on_tensor_cores_in_trace {
+
+bool is_conversion(const OpUse* use, const KernelUse& kernel) {
+  if (kernel.facts.kernel_class != KernelClass::layout_conversion) return false;
+  // Of cuDNN's own folded layout, which channels last needs too.
+  if (contains(lower(kernel.name), "folded")) return false;
+  // cuDNN's own are of convolutions wherever they are launched; others where the operator says so.
+  return kernel.facts.library == "cudnn" ||
+         (use != nullptr && lower(use->name).find("conv") != std::string::npos);
+}
+
+bool is_convolution(const OpUse*, const KernelUse& kernel) {
+  return kernel.facts.kernel_class == KernelClass::convolution;
+}
+
+std::vector<std::string> evidence_of(const TraceSummary& trace,
+                                     const std::vector<UseGroup>& groups) {
+  constexpr std::size_t kMostTold = 3;
+  std::vector<std::string> lines;
+  for (const UseGroup& group : groups) {
+    if (lines.size() == kMostTold) break;
+    lines.push_back(fmt::format("measured: {} in {} runs of kernel {} under {}",
+                                duration_text(group.time), group.kernels,
+                                short_kernel_name(group.kernel->name), group_text(group)));
+  }
+  lines.push_back(fmt::format("measured: the convolutions themselves take {}",
+                              cost_text(trace, time_of_kernels(trace, is_convolution))));
+  return lines;
+}
+
+std::vector<TraceCase> judge(const TraceSummary& trace) {
+  if (trace.is_foreign) return {};
+  const std::vector<UseGroup> groups = group_by_shape(trace, is_conversion);
+  Seconds time;
+  std::int64_t kernels = 0;
+  for (const UseGroup& group : groups) {
+    time += group.time;
+    kernels += group.kernels;
+  }
+  if (!is_visible(trace, time)) return {};
+  Finding finding = about_group(
+      trace, groups.front(),
+      fmt::format("converting between NCHW and NHWC around convolutions takes {} in {}",
+                  cost_text(trace, time),
+                  count_text(trace, window_count(trace, kernels), "kernel")),
+      {"Keep the whole network in channels_last: model.to(memory_format=torch.channels_last), and "
+       "the input of each step",
+       Exactness::exact_arithmetic},
+      gain_of_kernel_time(trace, {0.5 * time, 0.75 * time, time}));
+  finding.count = kernels;
+  finding.evidence = evidence_of(trace, groups);
+  note_pace(trace, finding);
+  return {{"", std::move(finding)}};
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return judge_ranks(input.workload.traces, judge);
+}
+
+}  // namespace conv_nchw_on_tensor_cores_in_trace
+
+}  // namespace rooftile

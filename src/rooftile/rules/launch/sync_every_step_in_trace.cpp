@@ -1,0 +1,120 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "rooftile/analysis/trace/uploads.h"
+#include "rooftile/base/text.h"
+#include "rooftile/rules/trace_finding.h"
+
+namespace rooftile {
+namespace launch_sync_every_step_in_trace {
+
+struct Waits {
+  const SyncUse* largest = nullptr;
+  std::int64_t count = 0;
+  Seconds blocked, exposed;
+};
+
+std::string key_of(const SyncUse& sync) {
+  return fmt::format("{}\n{}\n{}", sync.site.op, place_text(sync.site),
+                     sync.site.op.empty() ? sync.call : "");
+}
+
+std::map<std::string, Waits> waits_by_place(const TraceSummary& trace) {
+  std::map<std::string, Waits> places;
+  for (const SyncUse& sync : trace.syncs) {
+    if (waits_for_upload(trace, sync)) continue;
+    Waits& waits = places[key_of(sync)];
+    if (waits.largest == nullptr || sync.exposed > waits.largest->exposed) waits.largest = &sync;
+    // One read of a value is a copy and a wait: two calls of the runtime, one event.
+    waits.count = std::max(waits.count, sync.count);
+    waits.blocked += sync.blocked;
+    waits.exposed += sync.exposed;
+  }
+  return places;
+}
+
+// What a program that calls CUDA itself can do.
+Fix propose_in_cuda(const SyncUse& sync) {
+  if (sync.call.find("Memcpy") != std::string::npos) {
+    return {
+        "Copy with cudaMemcpyAsync between pinned memory and the GPU on a stream, and wait only "
+        "where the data is needed",
+        Exactness::bit_exact};
+  }
+  return {
+      "Wait only where the host reads a result, and for one event instead of the device; "
+      "between streams, cudaStreamWaitEvent does not stop the host",
+      Exactness::bit_exact};
+}
+
+Fix propose(const TraceSummary& trace, const SyncUse& sync) {
+  if (!uses_torch(trace)) return propose_in_cuda(sync);
+  const std::string op = lower(sync.site.op);
+  const auto has = [&](std::string_view part) { return op.find(part) != op.npos; };
+  if (has("nonzero") || has("masked_select") || has("unique") || has("index")) {
+    return {
+        "Use a fixed size: torch.where or a multiplied mask instead of a result whose size the "
+        "host has to learn",
+        Exactness::exact_arithmetic};
+  }
+  if (has("item") || has("local_scalar_dense") || has("is_nonzero") || has("equal")) {
+    return {"Keep the value on the device (accumulate there) and read it every so many steps",
+            Exactness::bit_exact};
+  }
+  if (has("copy") || has("to")) {
+    return {
+        "Copy to the host less often, or with non_blocking=True into pinned memory and an "
+        "event before the values are read",
+        Exactness::bit_exact};
+  }
+  if (op.empty() && sync.call.find("Memcpy") != std::string::npos) {
+    return {
+        "Copy with cudaMemcpyAsync into page-locked memory and wait for an event before the "
+        "values are read",
+        Exactness::bit_exact};
+  }
+  if (op.empty()) {
+    return {"Remove the explicit synchronisation outside of timing, or wait for one event",
+            Exactness::bit_exact};
+  }
+  return {"Avoid the wait inside the step: keep the value on the device", Exactness::bit_exact};
+}
+
+Finding describe(const TraceSummary& trace, const Waits& waits) {
+  const SyncUse& sync = *waits.largest;
+  const std::string what = sync.site.op.empty() ? sync.call : sync.site.op;
+  const std::string place = place_text(sync.site);
+  Finding finding = about_site(
+      trace, sync.site,
+      fmt::format("{}{} makes the host wait for the GPU ({}), and the GPU then idles {}", what,
+                  place.empty() || place == what ? "" : " at " + place,
+                  count_text(trace, waits.count, "time"), cost_text(trace, waits.exposed)),
+      propose(trace, sync), gain_of_idle_time(trace, Remedy::no_synchronization, waits.exposed));
+  if (finding.location.node.empty()) finding.location.node = sync.call;
+  finding.count = waits.count;
+  finding.evidence = {
+      fmt::format("measured: the host waits {} in {}; only the {} in which the GPU idles count",
+                  duration_text(waits.blocked), sync.call, duration_text(waits.exposed))};
+  return finding;
+}
+
+std::vector<TraceCase> judge(const TraceSummary& trace) {
+  std::vector<TraceCase> cases;
+  for (const auto& [key, waits] : waits_by_place(trace)) {
+    if (!is_visible(trace, waits.exposed)) continue;
+    Finding finding = describe(trace, waits);
+    if (!is_visible(trace, finding.saving->expected * window_steps(trace))) continue;
+    cases.push_back({key, std::move(finding)});
+  }
+  return cases;
+}
+
+std::vector<Finding> check(std::span<const TraceSummary> ranks) {
+  return judge_ranks(ranks, judge);
+}
+
+}  // namespace launch_sync_every_step_in_trace
+
+}  // namespace rooftile

@@ -1,0 +1,92 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/rules/trace_finding.h"
+
+namespace rooftile {
+namespace optimizer_one_kernel_per_tensor_in_trace {
+
+constexpr std::int64_t kMany = 50;            // kernels in one step of the optimizer
+constexpr Seconds kShort = microseconds(20);  // on average
+// The shortest kernels in traces of V100 to H100 take 1 to 2 µs.
+constexpr Seconds kLeastKernel = microseconds(1.5);
+
+bool is_step(const RangeUse& range) {
+  return range.name.starts_with("Optimizer.step") && range.count > 0;
+}
+
+bool is_over_lists(const KernelUse& kernel) {
+  return kernel.name.find("multi_tensor") != std::string::npos ||
+         kernel.name.find("Fused") != std::string::npos ||
+         kernel.name.find("fused") != std::string::npos;
+}
+
+// Optimizers that work on lists show at least one such kernel in the trace.
+bool works_on_lists(const TraceSummary& trace) {
+  return std::any_of(trace.ops.begin(), trace.ops.end(), [](const OpUse& use) {
+    if (use.phase != Phase::optimizer) return false;
+    return use.name.find("_foreach_") != std::string::npos ||
+           use.name.find("_fused_") != std::string::npos ||
+           std::any_of(use.kernels.begin(), use.kernels.end(), is_over_lists);
+  });
+}
+
+// Idle time of the window, in the optimizer or later, that launching its kernels causes.
+Seconds idle_by(const TraceSummary& trace, const RangeUse& range) {
+  Seconds host;
+  for (const RangeUse& other : trace.ranges) {
+    if (is_step(other)) host += other.host_time;
+  }
+  for (const Prediction& prediction : trace.predictions) {
+    if (prediction.remedy != Remedy::fused_optimizer || host <= Seconds()) continue;
+    return std::max(range.idle, prediction.saved.expected * (range.host_time / host));
+  }
+  return range.idle;
+}
+
+Finding describe(const TraceSummary& trace, const RangeUse& range) {
+  const double kernels = static_cast<double>(range.kernels);
+  const Seconds starts = std::min(range.kernel_time, kLeastKernel * kernels);
+  const Seconds late = idle_by(trace, range);
+  const Range<Seconds> idle{0.5 * range.idle, std::max(0.75 * range.idle, 0.75 * late), late};
+  const Range<Seconds> busy = gain_of_kernel_time(trace, {Seconds(0), 0.5 * starts, starts});
+  Finding finding =
+      about_site(trace, range.site,
+                 fmt::format("{} updates one parameter at a time: {} of {} on average, and {} of "
+                             "idle time because the host launches them one by one",
+                             range.name, count_text(trace, range.kernels, "kernel"),
+                             duration_text(range.kernel_time / kernels), cost_text(trace, late)),
+                 {"Pass fused=True or foreach=True to the optimizer", Exactness::exact_arithmetic},
+                 idle + busy);
+  finding.location.node = range.name;
+  finding.count = range.kernels;
+  finding.evidence = {
+      fmt::format(
+          "measured: {} of the host's time, {} of kernels and {} of idle GPU in {} calls of "
+          "the optimizer",
+          duration_text(range.host_time), duration_text(range.kernel_time),
+          duration_text(range.idle), range.count),
+      "no kernel over lists of tensors in it: PyTorch profiler, OptimizerSingleTensorPattern"};
+  return finding;
+}
+
+std::vector<TraceCase> judge(const TraceSummary& trace) {
+  std::vector<TraceCase> cases;
+  for (const RangeUse& range : trace.ranges) {
+    if (!is_step(range) || range.kernels < kMany * range.count) continue;
+    if (range.kernel_time > kShort * static_cast<double>(range.kernels)) continue;
+    if (!is_visible(trace, range.kernel_time + idle_by(trace, range))) continue;
+    if (works_on_lists(trace)) continue;
+    cases.push_back({range.name, describe(trace, range)});
+  }
+  return cases;
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return judge_ranks(input.workload.traces, judge);
+}
+
+}  // namespace optimizer_one_kernel_per_tensor_in_trace
+
+}  // namespace rooftile

@@ -1,0 +1,116 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/rules/trace_finding.h"
+
+namespace rooftile {
+namespace precision_amp_off_in_trace {
+
+constexpr double kMinShare = 0.1;         // of the window, in fp32 products
+constexpr double kOtherPrecision = 0.05;  // of the matrix time, that shows a choice was made
+constexpr double kMostOnCudaCores = 0.75, kMostTf32 = 0.5;  // saved, where no shape is known
+constexpr int kAmpere = 80;
+
+bool is_fp32(const OpUse* use, const KernelUse& kernel) {
+  const std::optional<Dtype> dtype = operand_dtype(use, kernel);
+  return is_matrix_kernel(kernel) && (dtype == Dtype::fp32 || dtype == Dtype::tf32);
+}
+
+bool is_other(const OpUse* use, const KernelUse& kernel) {
+  const std::optional<Dtype> dtype = operand_dtype(use, kernel);
+  return is_matrix_kernel(kernel) && dtype && *dtype != Dtype::fp32 && *dtype != Dtype::tf32 &&
+         *dtype != Dtype::fp64;
+}
+
+bool runs_on_cuda_cores(const KernelUse& kernel) {
+  return !kernel.facts.tensor_core.value_or(kernel.facts.dtype == Dtype::tf32);
+}
+
+Range<Seconds> unshaped_saving(const UseGroup& group) {
+  const double most = runs_on_cuda_cores(*group.kernel) ? kMostOnCudaCores : kMostTf32;
+  return {Seconds(0), 0.5 * most * group.time, most * group.time};
+}
+
+// Of all groups when products multiply in `dtype`.
+Range<Seconds> saving_in(const RuleInput& input, const std::vector<UseGroup>& groups, Dtype dtype) {
+  const auto change = [&](const Op& op) {
+    Op changed = op;
+    changed.dtypes = Dtypes(dtype);
+    return changed;
+  };
+  Range<Seconds> total{};
+  for (const UseGroup& group : groups) {
+    const auto saving = saving_if(input.model, group, change);
+    total += saving ? *saving : unshaped_saving(group);
+  }
+  return total;
+}
+
+Fix propose(const RuleInput& input, const TraceSummary& trace, Dtype half,
+            const std::vector<UseGroup>& groups) {
+  std::vector<UseGroup> slow;
+  std::copy_if(groups.begin(), groups.end(), std::back_inserter(slow),
+               [](const UseGroup& group) { return runs_on_cuda_cores(*group.kernel); });
+  std::string text = fmt::format(
+      "torch.autocast(\"cuda\", dtype={}){}",
+      half == Dtype::bf16 ? "torch.bfloat16" : "torch.float16",
+      half == Dtype::fp16 && input.workload.mode == Mode::training ? " with a GradScaler" : "");
+  if (!slow.empty() && input.device().has_tensor_cores(Dtype::tf32)) {
+    const Range<Seconds> tf32 = gain_of_kernel_time(trace, saving_in(input, slow, Dtype::tf32));
+    text += fmt::format("; TF32 alone (set_float32_matmul_precision(\"high\")) likely saves {}",
+                        cost_text(trace, tf32.expected));
+  }
+  return {text, Exactness::changes_numerics};
+}
+
+std::vector<std::string> evidence_of(const TraceSummary& trace,
+                                     const std::vector<UseGroup>& groups) {
+  constexpr std::size_t kMostTold = 3;
+  std::vector<std::string> lines;
+  for (const UseGroup& group : groups) {
+    if (lines.size() == kMostTold) break;
+    lines.push_back(fmt::format("measured: {} takes {} in kernel {}", group_text(group),
+                                cost_text(trace, group.time),
+                                short_kernel_name(group.kernel->name)));
+  }
+  lines.emplace_back("mixed precision up to 3x: PyTorch Performance Tuning Guide");
+  return lines;
+}
+
+std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) {
+  const Device& device = input.device();
+  const Dtype half = device.compute_capability >= kAmpere ? Dtype::bf16 : Dtype::fp16;
+  if (trace.is_foreign || !device.has_tensor_cores(half) || !is_recorded_on(trace, device)) {
+    return {};
+  }
+  const std::vector<UseGroup> groups = group_by_shape(trace, is_fp32);
+  Seconds time, slow;
+  for (const UseGroup& group : groups) {
+    time += group.time;
+    if (runs_on_cuda_cores(*group.kernel)) slow += group.time;
+  }
+  if (time < kMinShare * trace.time.span) return {};
+  if (time_of_kernels(trace, is_other) > kOtherPrecision * time) return {};
+  const Range<Seconds> gain = gain_of_kernel_time(trace, saving_in(input, groups, half));
+  if (!is_visible(trace, gain.expected)) return {};
+  Finding finding = about_trace(
+      trace,
+      fmt::format("all GEMMs are fp32 and take {}, {:.0f} % of it on CUDA cores; this GPU's "
+                  "Tensor Cores support {}",
+                  cost_text(trace, time), 100 * (slow / time), to_string(half)),
+      propose(input, trace, half, groups), gain);
+  finding.evidence = evidence_of(trace, groups);
+  note_pace(trace, finding);
+  return {{"", std::move(finding)}};
+}
+
+std::vector<Finding> check(const RuleInput& input) {
+  return judge_ranks(input.workload.traces,
+                     [&](const TraceSummary& trace) { return judge(input, trace); });
+}
+
+}  // namespace precision_amp_off_in_trace
+
+}  // namespace rooftile
