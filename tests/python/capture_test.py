@@ -9,6 +9,8 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
+import types
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
@@ -129,6 +131,18 @@ if HAS_TORCH:
 
         def forward(self, x):
             return Cube.apply(self.fc(x))
+
+
+    def made(function):
+        """A module of one layer, whose pass is this function."""
+        class Made(nn.Module):
+            forward = function
+
+            def __init__(self):
+                super().__init__()
+                self.fc = nn.Linear(8, 8)
+
+        return Made()
 
 
 def counts(found):
@@ -268,6 +282,44 @@ class Capture(unittest.TestCase):
         self.assertEqual(counts(train(Steers(), Input((2, 8))))["addmm"], 1)
         self.assertIs(torch.cuda.synchronize, synchronize)
 
+    def test_streams_and_events(self):
+        def forward(net, x):
+            stream, event = torch.cuda.Stream(), torch.cuda.Event(enable_timing=True)
+            event.record()
+            with torch.cuda.stream(stream):
+                x = net.fc(x)
+            torch.cuda.current_stream().wait_stream(stream)
+            x.record_stream(stream)
+            return x if torch.cuda.get_device_capability() >= (8, 0) else x.half()
+
+        record_stream = torch.Tensor.record_stream
+        found = train(made(forward), Input((2, 8)))
+        self.assertFalse(found.real_values)
+        self.assertEqual(counts(found)["addmm"], 1)
+        self.assertEqual(torch.Tensor.record_stream, record_stream)
+
+    def test_programs_that_insist_on_a_gpu(self):
+        def forward(net, x):
+            assert x.is_cuda
+            return net.fc(x)
+
+        found = train(made(forward), Input((2, 8)))
+        self.assertFalse(found.real_values)
+        self.assertEqual(counts(found)["addmm"], 1)
+        self.assertFalse(torch.zeros(1).is_cuda)
+
+    def test_what_programs_ask_of_autocast(self):
+        asked = []
+
+        def forward(net, x):
+            with torch.autocast("cuda", torch.bfloat16):
+                asked.append((torch.is_autocast_enabled(), torch.get_autocast_dtype("cuda")))
+            return net.fc(x)
+
+        train(made(forward), Input((2, 8)))
+        self.assertEqual(asked, [(True, torch.bfloat16)])
+        self.assertFalse(torch.is_autocast_enabled())
+
     def test_caches_keep_no_fake_tensor(self):
         train(Cached(False), Input((3, 8)))
         self.assertEqual(positions(3).sum().item(), 24.0)
@@ -304,6 +356,76 @@ class Capture(unittest.TestCase):
         self.assertIsNone(model.layers["fc"].weight.grad)
         products = [call.module for call in captured.calls if call.name == "aten::addmm"]
         self.assertEqual(products, ["layers.fc", "layers.fc"])
+
+    def test_what_cannot_be_copied_is_shared(self):
+        class Fixed(dict):
+            def __setitem__(self, key, value):
+                raise TypeError("fixed")
+
+            update = __setitem__
+
+        model = made(lambda net, x: net.fc(x) + net.shift)
+        model.config = Fixed(act=lambda x: x)
+        model.lock, model.parts = threading.Lock(), [model, (number for number in range(3))]
+        model.shift = model.fc.weight.sum(0)  # has a history
+        found = train(model, Input((2, 8)))
+        self.assertEqual(counts(found)["addmm"], 1)
+        self.assertIsNone(model.fc.weight.grad)
+        self.assertIsNotNone(model.shift.grad_fn)
+
+    def test_tensors_that_are_no_buffers(self):
+        with torch.device("meta"):
+            model = made(lambda net, x: net.fc(x) * net.scale + net.tables["shift"])
+            model.scale, model.tables = torch.ones(8), {"shift": torch.ones(8)}
+        found = train(model, Input((2, 8)))
+        self.assertFalse(found.real_values)
+        self.assertEqual(counts(found)["mul"], 2)
+        self.assertTrue(model.scale.is_meta)
+
+    def test_results_in_objects(self):
+        def forward(net, x):
+            return types.SimpleNamespace(parts=[{"scores": net.fc(x)}])
+
+        self.assertEqual(counts(train(made(forward), Input((2, 8))))["mm"], 1)
+
+    def test_nested_tensors(self):
+        def forward(net, short, long):
+            return net.fc(torch.nested.as_nested_tensor([short, long], layout=torch.jagged)).values()
+
+        found = train(made(forward), (Input((4, 8)), Input((7, 8))))
+        products = [call for call in found.calls if call.name in ("aten::addmm", "aten::mm")]
+        self.assertEqual(products[0].out_dims, [[11, 8]])
+
+    def test_inference_mode(self):
+        def forward(net, x):
+            with torch.inference_mode():
+                return net.fc(x).matmul(x.t())
+
+        self.assertEqual(counts(capture(made(forward), Input((2, 8)))), {"addmm": 1, "mm": 1})
+
+    def test_flex_attention_is_one_operator(self):
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+        class Flex(nn.Module):
+            def __init__(self, mask):
+                super().__init__()
+                self.qkv, self.mask = nn.Linear(64, 192), mask
+
+            def forward(self, x):
+                q, k, v = self.qkv(x).view(2, 128, 3, 4, 16).permute(2, 0, 3, 1, 4)
+                mask = self.mask and create_block_mask(self.mask, None, None, 128, 128, device="cuda")
+                return torch.compile(flex_attention)(q, k, v, block_mask=mask)
+
+        cases = ((None, "False", False), (lambda b, h, q, k: q >= k, "True", False),
+                 (lambda b, h, q, k: (q >= k) & (q - k < 32), "False", True))
+        for mask, causal, noted in cases:
+            with self.subTest(mask=mask):
+                found = train(Flex(mask), Input((2, 128, 64)), dtype="bf16")
+                self.assertFalse(found.real_values, found.notes)
+                (call,) = [c for c in found.calls if c.name == "aten::_scaled_dot_product_flash_attention"]
+                self.assertEqual(call.values[4], causal)
+                self.assertEqual(counts(found)["_scaled_dot_product_flash_attention_backward"], 1)
+                self.assertEqual(any("flex_attention" in note for note in found.notes), noted)
 
     def test_wrappers_are_opened(self):
         found = train(nn.DataParallel(nn.Linear(8, 8)), Input((2, 8)))
@@ -351,6 +473,8 @@ class Capture(unittest.TestCase):
 
         with self.assertRaisesRegex(CaptureError, "does not run.*nothing"):
             capture(Wrong(), Input((2, 8)))
+        with self.assertRaisesRegex(CaptureError, "call the module once before"):
+            capture(nn.Sequential(nn.LazyLinear(4), nn.LazyBatchNorm1d()), Input((2, 8)))
         with self.assertRaisesRegex(CaptureError, "no gradient"):
             train(nn.Identity(), Input((2, 8)))
         with self.assertRaises(ValueError):

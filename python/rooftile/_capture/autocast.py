@@ -47,7 +47,7 @@ def _map(change: Change, value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, (list, tuple)):
-        return type(value)(_map(change, item) for item in value) if isinstance(value, (list, tuple)) else value
+        return type(value)(_map(change, item) for item in value)
     return value
 
 
@@ -114,12 +114,27 @@ def _set_lists(library: Any) -> None:
             library.impl(short, _kernel(operator, overload), "AutocastCPU")
 
 
+# What programs ask of autocast: of CUDA's, unless they name another device.
+_ASKED = {"is_autocast_enabled": "is_autocast_enabled", "get_autocast_dtype": "get_autocast_dtype",
+          "get_autocast_gpu_dtype": "get_autocast_dtype"}
+
+
+def _of_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
+    known = getattr(torch, _ASKED[function.__name__])
+
+    def asked(device_type: Any = "cuda") -> Any:
+        return known("cpu" if str(device_type).startswith("cuda") else device_type)
+
+    return asked
+
+
 @contextlib.contextmanager
 def cuda_lists() -> Iterator[None]:
     """torch.autocast, for "cuda" or "cpu", casts as CUDA does."""
     library = torch.library.Library("aten", "IMPL")
     autocast = torch.amp.autocast_mode.autocast
     begin = autocast.__init__
+    asked = {name: getattr(torch, name) for name in _ASKED if hasattr(torch, name)}
 
     def init(self: Any, device_type: Any, *args: Any, **kwargs: Any) -> None:
         if str(device_type).startswith("cuda"):
@@ -133,8 +148,12 @@ def cuda_lists() -> Iterator[None]:
         warnings.simplefilter("ignore")
         _set_lists(library)
         autocast.__init__ = init
+        for name, function in asked.items():
+            setattr(torch, name, _of_cpu(function))
         try:
             yield
         finally:
+            for name, function in asked.items():
+                setattr(torch, name, function)
             autocast.__init__ = begin
             library._destroy()

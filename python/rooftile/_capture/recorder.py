@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +12,8 @@ from types import CodeType, FrameType
 from typing import Any, Optional, Union
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type
 
 # C++ names of types, as the profiler writes them.
 TYPE_NAMES = {
@@ -95,6 +97,7 @@ class Recording:
     events: list[Union[Call, MemoryChange]] = field(default_factory=list)
     views: int = 0
     host_reads: dict[str, int] = field(default_factory=dict)  # where the program waits for a value
+    notes: list[str] = field(default_factory=list)
 
 
 class ModuleStack:
@@ -188,6 +191,18 @@ def _text(value: Any) -> str:
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return str(value)
     return ""
+
+
+@functools.lru_cache(maxsize=256)
+def _is_wrapper(kind: type) -> bool:
+    return kind is not FakeTensor and is_traceable_wrapper_subclass_type(kind)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_composite(func: Any) -> bool:
+    """Whether an operator is only made of others."""
+    return isinstance(func, torch._ops.OpOverload) and func.namespace == "aten" and \
+        torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
 
 
 def _shape(tensor: torch.Tensor) -> list[int]:
@@ -312,6 +327,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
         kwargs = kwargs or {}
         if self.paused:
             return func(*args, **kwargs)
+        if any(map(_is_wrapper, types)):
+            return NotImplemented  # made of tensors, whose operators come here then
+        if _is_composite(func):  # met whole below autograd: in inference mode, inside of wrappers
+            with self:
+                out = func.decompose(*args, **kwargs)
+            if out is not NotImplemented:
+                return out
         from .whole import compute
 
         reads = self._values(_tensors_in(list(args) + list(kwargs.values())))

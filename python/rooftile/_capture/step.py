@@ -14,11 +14,13 @@ from typing import Any, Callable, Optional
 
 import torch
 from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensor, FakeTensorMode
+from torch.nn.parameter import is_lazy
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .._input import Input
 from . import CaptureError
 from .autocast import cuda_lists
-from .device import OnThisDevice, without_gpu
+from .device import OnThisDevice, insists_on_gpu, without_gpu
 from .inputs import make, torch_dtype
 from .optimizers import describe
 from .recorder import BACKWARD, LOSS, ModuleStack, Recorder
@@ -28,6 +30,8 @@ from .writer import Capture
 _MODES = ("inference", "train")
 _HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 # Both forms of FSDP; the second one becomes a base of the module's class.
+_DICTS = (dict, collections.OrderedDict)
+_OF_MODULES = ("_parameters", "_buffers", "_modules")
 _SHARDED = ("FullyShardedDataParallel", "FSDPModule")
 # What a pass on real values may take in memory.
 _MOST_REAL_BYTES = 8 << 30
@@ -42,6 +46,8 @@ def capture_step(model: Any, inputs: Any, mode: str, dtype: Optional[str], loss:
     if dtype not in (None, "fp32", *_HALVES):
         raise ValueError(f"dtype: expected None, 'fp32', 'bf16' or 'fp16', found {dtype!r}")
     notes: list[str] = []
+    if any(map(is_lazy, [*model.parameters(), *model.buffers()])):
+        raise CaptureError("weights of lazy modules have no shapes yet: call the module once before")
     pass_ = _Pass(unwrapped(model, notes), inputs, dict(kwargs or {}), mode, dtype, loss)
     with _gradients_kept(pass_.model):
         try:
@@ -50,6 +56,7 @@ def capture_step(model: Any, inputs: Any, mode: str, dtype: Optional[str], loss:
             reason = _first_line(error)
             recorder, facts = pass_.on_real(reason)
             notes.append(f"ran on real CPU tensors, because fake ones failed: {reason}")
+    notes += recorder.recording.notes
     if mode == "train" and loss is None:
         notes.append(facts.loss_note)
     step = None
@@ -112,16 +119,19 @@ class _Pass:
     # The two ways to run.
 
     def on_fake(self) -> tuple[Recorder, _Facts]:
-        fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
-        with FakeCopyMode(fake_mode):
-            model = _copied(self.model)
-        _off_meta(model, fake_mode)
-        try:
-            with fake_mode:
-                args, kwargs = self._given(lambda tensor: _as_fake(tensor, fake_mode))
-                return self._run(model, args, kwargs, False)
-        finally:
-            _forget_fake()
+        def run(seen_as_gpu: bool) -> tuple[Recorder, _Facts]:
+            fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
+            with FakeCopyMode(fake_mode):
+                model = _copied(self.model)
+            _off_meta(model, fake_mode)
+            try:
+                with fake_mode:
+                    args, kwargs = self._given(lambda tensor: _as_fake(tensor, fake_mode))
+                    return self._run(model, args, kwargs, False, seen_as_gpu)
+            finally:
+                _forget_fake()
+
+        return _as_it_insists(run)
 
     def on_real(self, reason: str) -> tuple[Recorder, _Facts]:
         size = sum(t.numel() * t.element_size() for t in self.model.parameters())
@@ -129,15 +139,20 @@ class _Pass:
             raise CaptureError(f"the pass needs values, and the module has none: {reason}")
         if 3 * size > _MOST_REAL_BYTES:
             raise CaptureError(f"the pass needs values, and the module is too large to run here: {reason}")
-        try:
-            model = _copied(self.model).cpu()
-        except Exception as error:  # any: modules may forbid copies
-            raise CaptureError(f"the module cannot be copied: {_first_line(error)}") from error
-        with torch.random.fork_rng(devices=[]):
+        def run(seen_as_gpu: bool) -> tuple[Recorder, _Facts]:
+            try:
+                model = _copied(self.model).cpu()
+            except Exception as error:  # any: modules may forbid copies
+                raise CaptureError(f"the module cannot be copied: {_first_line(error)}") from error
             torch.manual_seed(0)
             args, kwargs = self._given(_as_real)
+            return self._run(model, args, kwargs, True, seen_as_gpu)
+
+        with torch.random.fork_rng(devices=[]):
             try:
-                return self._run(model, args, kwargs, True)
+                return _as_it_insists(run)
+            except CaptureError:
+                raise
             except Exception as error:
                 raise CaptureError(f"the module does not run: on fake tensors {reason}; on real CPU "
                                    f"tensors {_first_line(error)}") from error
@@ -169,7 +184,7 @@ class _Pass:
 
     # The pass.
 
-    def _run(self, model: Any, args: Any, kwargs: Any, real: bool) -> tuple[Recorder, _Facts]:
+    def _run(self, model: Any, args: Any, kwargs: Any, real: bool, seen_as_gpu: bool) -> tuple[Recorder, _Facts]:
         trains = self.mode == "train"
         model.train(trains)
         autocast: Any = contextlib.nullcontext()
@@ -194,8 +209,8 @@ class _Pass:
                                 if hasattr(torch.compiler, "set_stance") else contextlib.nullcontext())
             stack.enter_context(kept_whole(recorder))
             stack.enter_context(cuda_lists())
-            stack.enter_context(OnThisDevice())
-            stack.enter_context(without_gpu())
+            stack.enter_context(OnThisDevice(seen_as_gpu))
+            stack.enter_context(without_gpu(seen_as_gpu))
             stack.enter_context(torch.set_grad_enabled(trains))
             stack.enter_context(modules)
             stack.enter_context(recorder)
@@ -229,6 +244,21 @@ class _Pass:
         return value if value.dim() == 0 else value.sum()
 
 
+def _as_it_insists(run: Callable[[bool], tuple[Recorder, _Facts]]) -> tuple[Recorder, _Facts]:
+    """Runs a pass; once more, with tensors that say that they are on a GPU, where a program may have refused because
+    they are not.
+    """
+    try:
+        return run(False)
+    except Exception as error:
+        if not insists_on_gpu(error):
+            raise
+        try:
+            return run(True)
+        except Exception:
+            raise error from None
+
+
 def _holds_fake(value: object, depth: int = 0) -> bool:
     if isinstance(value, FakeTensor):
         return True
@@ -250,18 +280,51 @@ def _forget_fake() -> None:
 def _copied(model: Any) -> Any:
     """With the hooks of its weights, which copies leave out, and functions that call the copied modules."""
     memo: dict[int, Any] = {}
-    new = copy.deepcopy(model, memo)
+    try:
+        new = copy.deepcopy(model, memo)
+    except Exception:  # any: objects refuse copies in many ways
+        memo = _without_copies(model)
+        new = copy.deepcopy(model, memo)
     for module in new.modules():
         for name, value in list(vars(module).items()):
             if isinstance(value, FunctionType):
                 setattr(module, name, _rebound(value, memo))
-            elif isinstance(value, dict):
-                value.update({key: _rebound(item, memo) for key, item in value.items()
-                              if isinstance(item, FunctionType)})
+            elif type(value) in _DICTS:
+                for key, item in value.items():
+                    if isinstance(item, FunctionType) and (rebound := _rebound(item, memo)) is not item:
+                        value[key] = rebound
     for old, copied in zip(model.parameters(), new.parameters()):
         for hook in (old._backward_hooks or {}).values():
             copied.register_hook(hook)
     return new
+
+
+def _without_copies(model: Any) -> dict[int, Any]:
+    """What a copy of the module has in common with it, because it cannot be copied: locks, files, generators. A
+    tensor that was computed is taken without its history. By identity, as copy.deepcopy takes it.
+    """
+    common: dict[int, Any] = {}
+    seen: set[int] = set()
+
+    def visit(value: Any) -> None:
+        if id(value) in seen or isinstance(value, torch.nn.Module):
+            return
+        seen.add(id(value))
+        if type(value) in (*_DICTS, list, tuple, set):
+            for item in value.values() if isinstance(value, dict) else value:
+                visit(item)
+            return
+        try:
+            copy.deepcopy(value, dict(common))
+        except Exception:  # any
+            is_tensor = isinstance(value, torch.Tensor)
+            common[id(value)] = value.detach().requires_grad_(value.requires_grad) if is_tensor else value
+
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if name not in _OF_MODULES:
+                visit(value)
+    return common
 
 
 def _rebound(function: FunctionType, memo: Mapping[int, Any]) -> FunctionType:
@@ -294,6 +357,8 @@ def _gradients_kept(model: Any) -> Iterator[None]:
 def _as_fake(tensor: torch.Tensor, fake_mode: Any) -> torch.Tensor:
     if isinstance(tensor, FakeTensor):
         return torch.empty(tensor.shape, dtype=tensor.dtype)
+    if type(tensor) is not torch.nn.Parameter and not is_traceable_wrapper_subclass(tensor):
+        tensor = tensor.as_subclass(torch.Tensor)  # types that only name what a tensor holds
     return fake_mode.from_tensor(tensor.detach().cpu()).requires_grad_(tensor.requires_grad)
 
 
@@ -330,6 +395,10 @@ def _off_meta(model: Any, fake_mode: Any) -> None:
             return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
 
     _replace_tensors(model, here)
+    for module in model.modules():
+        for name, value in list(vars(module).items()):
+            if name not in _OF_MODULES and any(tensor.is_meta for tensor in _tensors_in(value)):
+                setattr(module, name, _mapped(value, here))
 
 
 def _convert(model: Any, dtype: torch.dtype) -> None:
@@ -340,14 +409,19 @@ def _convert(model: Any, dtype: torch.dtype) -> None:
 
 
 def _converted(value: Any, dtype: torch.dtype) -> Any:
+    return _mapped(value, lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The same structure with other tensors."""
     if isinstance(value, torch.Tensor):
-        return value.to(dtype) if value.is_floating_point() else value
+        return change(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_converted(item, dtype) for item in value))
+        return type(value)(*(_mapped(item, change) for item in value))
     if isinstance(value, (list, tuple)):
-        return type(value)(_converted(item, dtype) for item in value)
+        return type(value)(_mapped(item, change) for item in value)
     if isinstance(value, dict):
-        return {key: _converted(item, dtype) for key, item in value.items()}
+        return {key: _mapped(item, change) for key, item in value.items()}
     return value
 
 
@@ -362,6 +436,5 @@ def _tensors_in(value: Any, depth: int = 0) -> Iterator[torch.Tensor]:
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from _tensors_in(item, depth + 1)
-    elif hasattr(value, "__dataclass_fields__"):
-        for name in value.__dataclass_fields__:
-            yield from _tensors_in(getattr(value, name, None), depth + 1)
+    elif hasattr(value, "__dict__") and not isinstance(value, (type, torch.nn.Module, FunctionType)):
+        yield from _tensors_in(vars(value), depth + 1)

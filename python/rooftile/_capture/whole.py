@@ -8,11 +8,12 @@ Python and from C++ take the same way.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -72,6 +73,42 @@ def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn
                                                            dropout_p, is_causal, scale=scale)[0]
     return ops._scaled_dot_product_attention_math(query, key, value, attn_mask, dropout_p, is_causal,
                                                   None, scale=scale, enable_gqa=enable_gqa)[0]
+
+
+# flex_attention, which a GPU runs as one kernel where it is compiled. What its functions of scores and masks compute is
+# a part of the kernel.
+
+_UNSEEN = "flex_attention is counted as attention over all positions: its mask is not known"
+_SAMPLES = 64  # positions along a side at which a mask is asked
+
+
+def _flex_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, _score_mod: Any, block_mask: Any,
+                    scale: Optional[float], *_: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    is_causal = _is_causal(block_mask[-1], query.shape[-2], key.shape[-2])
+    if is_causal is None:
+        recorder = _current()
+        recorder.recording.notes = [*dict.fromkeys([*recorder.recording.notes, _UNSEEN])]
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1 and query.dtype not in _HALVES:
+        key, value = (t.repeat_interleave(groups, 1) for t in (key, value))
+    out = _attention(query, key, value, None, 0.0, bool(is_causal), scale=scale, enable_gqa=groups > 1)
+    with _unrecorded():
+        rows = torch.zeros(query.shape[:-1], dtype=torch.float32)
+    return out, rows, rows
+
+
+def _is_causal(mask: Callable[..., Any], queries: int, keys: int) -> Optional[bool]:
+    """False for a mask that lets all see all, None for another one, or one whose function needs more values."""
+    with _unrecorded(), unset_fake_temporarily():
+        zero = torch.tensor(0)
+        rows, columns = (torch.arange(min(count, _SAMPLES)) * max(1, count // _SAMPLES) for count in (queries, keys))
+        try:
+            seen = torch.tensor([[bool(mask(zero, zero, row, column)) for column in columns] for row in rows])
+        except Exception:  # any: masks are functions of the program
+            return None
+        if seen.all():
+            return False
+        return True if torch.equal(seen, rows[:, None] >= columns) else None
 
 
 _CUDA_ONLY = {
@@ -280,6 +317,22 @@ def _recurrent(cell: str, packed: bool) -> Callable[..., Any]:
 
 
 @contextlib.contextmanager
+def _flex_attention_whole() -> Iterator[None]:
+    """Where the program has imported it; its own check refuses gradients on a CPU."""
+    flex = sys.modules.get("torch.nn.attention.flex_attention")
+    instead = {"flex_attention_hop": _flex_attention, "_validate_device": lambda *_: None,
+               "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG": True}
+    kept = {name: getattr(flex, name) for name in instead if hasattr(flex, name)}
+    for name in kept:
+        setattr(flex, name, instead[name])
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(flex, name, value)
+
+
+@contextlib.contextmanager
 def kept_whole(recorder: Recorder) -> Iterator[None]:
     """CPU tensors take CUDA's operators for the time of the block."""
     library = torch.library.Library("aten", "IMPL")
@@ -294,7 +347,8 @@ def kept_whole(recorder: Recorder) -> Iterator[None]:
     torch.backends.mha.set_fastpath_enabled(False)
     _running.append(recorder)
     try:
-        yield
+        with _flex_attention_whole():
+            yield
     finally:
         _running.pop()
         torch.backends.mha.set_fastpath_enabled(fast_path)
