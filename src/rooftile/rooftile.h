@@ -18,6 +18,7 @@
 #include "rooftile/pipeline/sweep.h"
 #include "rooftile/pipeline/tune.h"
 #include "rooftile/readers/reader.h"
+#include "rooftile/reports/report_format.h"
 #include "rooftile/reports/reports.h"
 #include "rooftile/reports/trace_diff.h"
 #include "rooftile/rules/rule.h"

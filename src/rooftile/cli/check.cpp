@@ -17,14 +17,6 @@ namespace {
 
 constexpr std::size_t kMaxBaselineBytes = std::size_t{256} << 20U;
 
-std::string rendered(const Report& report, const std::string& format, const TextStyle& style) {
-  if (format == "json") return render_json(report);
-  if (format == "sarif") return render_sarif(report);
-  if (format == "markdown") return render_markdown(report);
-  if (format == "github") return render_github(report);
-  return render_text(report, style);
-}
-
 // Machines see what people see: info only where it was asked for.
 void drop_info(Report& report) {
   std::erase_if(report.findings, [](const Finding& f) { return f.level == Level::info; });
@@ -157,10 +149,10 @@ Result<Outcome> run(const CheckCommand& command, const TextStyle& style) {
   const Level lowest = fail_on(command, *project);
   TextStyle shown = style;
   shown.verbose = command.output.verbose || lowest == Level::info;
-  // The text report counts what it hides.
-  if (!shown.verbose && command.output.format != "text") drop_info(report);
+  const ReportFormat& format = report_format(command.output.format);
+  if (!shown.verbose && !format.counts_hidden) drop_info(report);
   drop_unused_rules(report);
-  return Outcome{rendered(report, command.output.format, shown), verdict(report, command, lowest)};
+  return Outcome{format.render(report, shown), verdict(report, command, lowest)};
 }
 
 }  // namespace rooftile

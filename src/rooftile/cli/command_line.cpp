@@ -136,7 +136,9 @@ void add_limit_flags(CLI::App& app, RawLimits& limits) {
 void add_check(CLI::App& app, Raw& raw) {
   CLI::App& command = *app.add_subcommand("check", "find what limits a network and what to change");
   add_input_flags(command, raw.check.input, raw.check_input);
-  add_output_flags(command, raw.check.output, {"text", "json", "sarif", "markdown", "github"});
+  std::vector<std::string> formats;
+  for (const ReportFormat* format : report_formats()) formats.emplace_back(format->name);
+  add_output_flags(command, raw.check.output, formats);
   command
       .add_option("--fail-on", raw.fail_on, "lowest level that sets exit code 1 (default: advice)")
       ->check(CLI::IsMember({"error", "warning", "advice", "info"}))

@@ -14,7 +14,7 @@
 #include "rooftile/base/text.h"
 #include "rooftile/pipeline/model_folder.h"
 #include "rooftile/pipeline/read_pieces.h"
-#include "rooftile/readers/python/read_python.h"
+#include "rooftile/readers/reader.h"
 #include "rooftile/rooftile.h"
 #include "rooftile/workload/source_facts.h"
 
@@ -89,8 +89,7 @@ void note_unread(const source::SourceFacts& facts, Workload& workload) {
 
 Result<void> add_scripts(const std::vector<std::string>& paths, const ReadOptions& options,
                          Workload& workload) {
-  Result<source::SourceFacts> facts =
-      read_python(paths, {options.exclude, options.exclude_root, {}, options.on_gpu});
+  Result<source::SourceFacts> facts = script_reader(paths.front())->read_together(paths, options);
   if (!facts) return tl::unexpected(facts.error());
   if (facts->files.empty() && facts->not_relevant.empty() && facts->skipped.empty()) {
     return fail("found neither Python files nor a model (config.json, model_index.json, ONNX)",
@@ -131,8 +130,7 @@ Result<Source> source_of(const std::string& path, const ReadOptions& options) {
   if (!is_folder(path)) return Source{path, is_script(path)};
   const auto model = model_in_folder(path);
   if (model && !*model) return Source{path, true};
-  const auto facts =
-      read_python({&path, 1}, {options.exclude, options.exclude_root, {}, options.on_gpu});
+  const auto facts = script_reader(path)->read_together({&path, 1}, options);
   const bool has_scripts = facts && !facts->files.empty();
   const bool trains = has_scripts && !source::training_programs(*facts).empty();
   if (!model && trains) return Source{path, true};
@@ -188,11 +186,7 @@ Result<void> report_unused(const std::vector<OptionUse>& uses, Workload& workloa
 
 }  // namespace
 
-bool is_script(const std::string& path) {
-  std::error_code ignored;
-  return path.ends_with(".py") || path.ends_with(".ipynb") ||
-         std::filesystem::is_directory(path, ignored);
-}
+bool is_script(const std::string& path) { return script_reader(path) != nullptr; }
 
 Result<std::vector<Workload>> read_each(std::span<const std::string> paths,
                                         const ReadOptions& options) {

@@ -140,6 +140,13 @@ constexpr Reader kLibraryReader{
 
 }  // namespace
 
+const Reader* script_reader(const std::string& path) {
+  for (const Reader* reader : all_readers()) {
+    if (reader->read_together != nullptr && reader->recognises(path, {})) return reader;
+  }
+  return nullptr;
+}
+
 Result<const Reader*> find_reader(const std::string& path) {
   if (is_inline_text(path)) return &kArgumentReader;
   if (path.starts_with(kTimm)) return &kLibraryReader;
@@ -165,6 +172,9 @@ Result<Input> read_input(const Reader& reader, const std::string& path,
     return reader.read(path, options).map([](Workload workload) {
       return Input{.workload = std::move(workload), .timelines = {}};
     });
+  }
+  if (reader.record == nullptr) {
+    return fail("scripts have no operations of their own: expected a model or a trace", path);
   }
   return reader.record(path, options).map([](std::vector<Timeline> timelines) {
     return Input{.workload = {}, .timelines = std::move(timelines)};

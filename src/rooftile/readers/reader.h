@@ -16,6 +16,10 @@
 
 namespace rooftile {
 
+namespace source {
+class SourceFacts;
+}
+
 // What the user says about dimensions and precision that a file leaves open.
 struct ReadOptions {
   std::optional<std::int64_t> batch, seq;
@@ -53,6 +57,10 @@ struct Reader {
   // Of recordings, in the place of `read`.
   Result<std::vector<Timeline>> (*record)(const std::string& path,
                                           const ReadOptions& options) = nullptr;
+  // Of scripts, in the place of `read`: all paths of a run together, folders among them, since
+  // scripts call one another. Recognised by name alone.
+  Result<source::SourceFacts> (*read_together)(std::span<const std::string> paths,
+                                               const ReadOptions& options) = nullptr;
   // The sizes it takes from the options, as flags; formats without state all of theirs.
   std::string_view takes = {};
   // Whether several files may be read at once. A reader that starts a process of its own must be
@@ -66,6 +74,9 @@ struct Reader {
 
 // In the order in which they are asked.
 std::span<const Reader* const> all_readers();
+
+// That of scripts, where the path is one or a folder; else null.
+const Reader* script_reader(const std::string& path);
 
 // In the place of a path, "gemm a bf16 m=1 n=2 k=3" is read itself, if there is no such file. A
 // file no reader knows is refused by what it is ("a JPEG image").

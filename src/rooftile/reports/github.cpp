@@ -6,7 +6,7 @@
 
 #include "rooftile/base/path.h"
 #include "rooftile/base/text.h"
-#include "rooftile/reports/reports.h"
+#include "rooftile/reports/report_format.h"
 #include "rooftile/reports/words.h"
 
 namespace rooftile {
@@ -62,5 +62,8 @@ std::string render_github(const Report& report) {
   if (!report.findings.empty()) return text;
   return printable(nothing_found_text(report)) + '\n';
 }
+
+extern const ReportFormat github_format{
+    "github", [](const Report& report, const TextStyle&) { return render_github(report); }};
 
 }  // namespace rooftile

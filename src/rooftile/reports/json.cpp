@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "rooftile/reports/json_values.h"
-#include "rooftile/reports/reports.h"
+#include "rooftile/reports/report_format.h"
 #include "rooftile/reports/trace_words.h"
 #include "rooftile/reports/words.h"
 #include "rooftile/workload/trace_names.h"
@@ -314,5 +314,8 @@ std::string render_json(const Report& report) {
   json["findings"] = findings_json(report);
   return dump_json(json);
 }
+
+extern const ReportFormat json_format{
+    "json", [](const Report& report, const TextStyle&) { return render_json(report); }};
 
 }  // namespace rooftile

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "rooftile/base/text.h"
-#include "rooftile/reports/reports.h"
+#include "rooftile/reports/report_format.h"
 #include "rooftile/reports/trace_words.h"
 #include "rooftile/reports/words.h"
 
@@ -107,5 +107,8 @@ std::string render_markdown(const Report& report) {
   for (const Finding& finding : report.findings) text += '\n' + finding_markdown(finding, report);
   return text + '\n' + basis(report);
 }
+
+extern const ReportFormat markdown_format{
+    "markdown", [](const Report& report, const TextStyle&) { return render_markdown(report); }};
 
 }  // namespace rooftile

@@ -9,7 +9,7 @@
 #include "rooftile/base/path.h"
 #include "rooftile/base/version.h"
 #include "rooftile/reports/json_values.h"
-#include "rooftile/reports/reports.h"
+#include "rooftile/reports/report_format.h"
 #include "rooftile/reports/words.h"
 
 namespace rooftile {
@@ -150,5 +150,8 @@ std::string render_sarif(const Report& report) {
                       {"total_s", json_range(report.total)}}}};
   return dump_json({{"$schema", kSarifSchema}, {"version", "2.1.0"}, {"runs", Json::array({run})}});
 }
+
+extern const ReportFormat sarif_format{
+    "sarif", [](const Report& report, const TextStyle&) { return render_sarif(report); }};
 
 }  // namespace rooftile

@@ -8,7 +8,7 @@
 
 #include "rooftile/base/path.h"
 #include "rooftile/reports/collectives.h"
-#include "rooftile/reports/reports.h"
+#include "rooftile/reports/report_format.h"
 #include "rooftile/reports/text_frame.h"
 #include "rooftile/reports/trace_words.h"
 #include "rooftile/reports/words.h"
@@ -143,5 +143,7 @@ std::string render_text(const Report& report, const TextStyle& style) {
   text += basis.empty() ? "" : '\n' + basis;
   return text + next_step(report, style);
 }
+
+extern const ReportFormat text_format{"text", render_text, true};
 
 }  // namespace rooftile
