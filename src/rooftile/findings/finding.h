@@ -85,6 +85,7 @@ struct Finding {
   // operation in place of another.
   std::vector<ChangedOp> changes;
   SourceSpot spot;
+  std::string covered_by;   // a rule whose finding at the same place includes this change
   std::string fingerprint;  // the same in the next run; filled in by add_fingerprints()
 
   bool operator==(const Finding&) const = default;

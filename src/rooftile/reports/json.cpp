@@ -27,11 +27,17 @@ Json location_json(const Finding& finding) {
 }
 
 Json finding_json(const Finding& finding) {
-  return {{"rule", finding.rule},         {"level", to_string(finding.level)},
-          {"message", finding.message},   {"location", location_json(finding)},
-          {"count", finding.count},       {"saving_s", json_range(finding.saving)},
-          {"fix", json_fix(finding.fix)}, {"evidence", finding.evidence},
-          {"operations", finding.ops},    {"fingerprint", json_text_or_null(finding.fingerprint)}};
+  return {{"rule", finding.rule},
+          {"level", to_string(finding.level)},
+          {"message", finding.message},
+          {"location", location_json(finding)},
+          {"count", finding.count},
+          {"saving_s", json_range(finding.saving)},
+          {"fix", json_fix(finding.fix)},
+          {"evidence", finding.evidence},
+          {"operations", finding.ops},
+          {"covered_by", json_text_or_null(finding.covered_by)},
+          {"fingerprint", json_text_or_null(finding.fingerprint)}};
 }
 
 Json gpu_json(const DeviceSummary& device) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "rooftile/base/text.h"
+#include "rooftile/reports/groups.h"
 #include "rooftile/reports/report_format.h"
 #include "rooftile/reports/trace_words.h"
 #include "rooftile/reports/words.h"
@@ -62,14 +63,17 @@ std::string header(const Report& report) {
   return text;
 }
 
-std::string finding_markdown(const Finding& finding, const Report& report) {
-  const std::string times = finding.count > 1 ? fmt::format(" (×{})", finding.count) : "";
+std::string finding_markdown(const FindingGroup& group, const Report& report) {
+  const Finding& finding = *group.front();
+  const std::int64_t count = count_of(group);
+  const std::string times = count > 1 ? fmt::format(" (×{})", count) : "";
   const std::string saving = saving_text(finding, report);
   std::string text =
       fmt::format("### {}: {}{}\n\n**{}**{} · {}\n\n{}\n", finding.rule,
                   code(place_text(finding.location, report.inputs.size() > 1).joined()), times,
                   to_string(finding.level), saving.empty() ? "" : " · " + saving,
                   code("rooftile explain " + finding.rule), escaped(finding.message));
+  for (const std::string& line : other_places(group)) text += '\n' + escaped(line) + "  \n";
   if (!finding.fix.text.empty()) {
     const std::string_view exactness = exactness_text(finding);
     text += "\n**Fix:** " + escaped(finding.fix.text);
@@ -104,7 +108,9 @@ std::string render_markdown(const Report& report) {
   }
   if (report.kinds.size() > 1) text += '\n' + table_markdown(kinds_table(report));
   if (report.findings.empty()) text += fmt::format("\n{}\n", nothing_found_text(report));
-  for (const Finding& finding : report.findings) text += '\n' + finding_markdown(finding, report);
+  for (const FindingGroup& group : grouped(report.findings, Level::info)) {
+    text += '\n' + finding_markdown(group, report);
+  }
   return text + '\n' + basis(report);
 }
 

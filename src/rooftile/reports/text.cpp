@@ -8,6 +8,7 @@
 
 #include "rooftile/base/path.h"
 #include "rooftile/reports/collectives.h"
+#include "rooftile/reports/groups.h"
 #include "rooftile/reports/report_format.h"
 #include "rooftile/reports/text_frame.h"
 #include "rooftile/reports/trace_words.h"
@@ -33,8 +34,10 @@ std::string_view level_colour(Level level) {
   return "";
 }
 
+Level least_shown(const TextStyle& style) { return style.verbose ? Level::info : Level::advice; }
+
 bool is_shown(const Finding& finding, const TextStyle& style) {
-  return style.verbose || finding.level != Level::info;
+  return finding.level >= least_shown(style);
 }
 
 // A link on "train.py:12" where the terminal knows links (OSC 8).
@@ -45,10 +48,13 @@ std::string linked(const std::string& text, const Provenance& location, const Te
 }
 
 // "warning  gemm/unaligned-row-stride  lm_head                    saves 0.8–1.5 ms, 12 %"
-std::string finding_headline(const Finding& finding, const Report& report, const TextStyle& style) {
+std::string finding_headline(const FindingGroup& group, const Report& report,
+                             const TextStyle& style) {
+  const Finding& finding = *group.front();
+  const std::int64_t count = count_of(group);
   const std::string level = fmt::format("{:<7}", to_string(finding.level));
   const std::string saving = saving_text(finding, report);
-  const std::string times = finding.count > 1 ? fmt::format(" (×{})", finding.count) : "";
+  const std::string times = count > 1 ? fmt::format(" (×{})", count) : "";
   const std::string before = fmt::format("{}  {}  ", level, finding.rule);
   PlaceText place = place_text(finding.location, report.inputs.size() > 1);
   const int taken = display_width(before + times + "  " + saving) + (place.path.empty() ? 0 : 1);
@@ -77,10 +83,14 @@ std::string fix_line(const Finding& finding) {
 }
 
 // `before` is the finding printed before, or null.
-std::string finding_text(const Finding& finding, const Finding* before, const Report& report,
-                         const TextStyle& style) {
-  std::string text = finding_headline(finding, report, style);
+std::string group_text(const FindingGroup& group, const Finding* before, const Report& report,
+                       const TextStyle& style) {
+  const Finding& finding = *group.front();
+  std::string text = finding_headline(group, report, style);
   text += wrapped(printable(finding.message), style.width, kIndent);
+  for (const std::string& line : other_places(group)) {
+    text += wrapped(printable(line), style.width, kIndent);
+  }
   const std::string fix = fix_line(finding);
   const bool is_same =
       before != nullptr && before->rule == finding.rule && !fix.empty() && fix_line(*before) == fix;
@@ -95,11 +105,10 @@ std::string finding_text(const Finding& finding, const Finding* before, const Re
 std::string findings_text(const Report& report, const TextStyle& style) {
   std::string text;
   const Finding* before = nullptr;
-  for (const Finding& finding : report.findings) {
-    if (!is_shown(finding, style)) continue;
+  for (const FindingGroup& group : grouped(report.findings, least_shown(style))) {
     if (!text.empty()) text += '\n';
-    text += finding_text(finding, before, report, style);
-    before = &finding;
+    text += group_text(group, before, report, style);
+    before = group.front();
   }
   return text.empty() ? nothing_found_text(report) + '\n' : text;
 }

@@ -173,6 +173,26 @@ void drop_replaced(std::vector<Judged>& all) {
   });
 }
 
+// One change, one finding: what another finding at the same place includes is information.
+void demote_covered(std::vector<Judged>& all) {
+  using Place = std::tuple<std::string_view, std::string, std::int64_t, std::int64_t>;
+  const auto place = [](std::string_view rule, const Finding& finding) {
+    return Place(rule, finding.location.file, finding.spot.line, finding.spot.column);
+  };
+  std::map<Place, std::string_view> covered;
+  for (const Judged& judged : all) {
+    const bool is_shown = judged.finding.spot.line > 0 && judged.finding.level != Level::info;
+    if (!is_shown || judged.rule->covers.empty()) continue;
+    covered.emplace(place(judged.rule->covers, judged.finding), judged.rule->id);
+  }
+  for (Judged& judged : all) {
+    const auto found = covered.find(place(judged.rule->id, judged.finding));
+    if (found == covered.end()) continue;
+    judged.finding.level = Level::info;
+    judged.finding.covered_by = found->second;
+  }
+}
+
 // Of findings of one cause on the same operation only the one that saves most stays; information
 // yields to advice.
 void drop_overlapping(std::vector<Judged>& all) {
@@ -283,6 +303,7 @@ bool is_of_rule(const Finding& finding, std::string_view pattern) {
 
 std::vector<Finding> run_rules(const RuleInput& input, std::span<const Rule* const> rules) {
   std::vector<Judged> all = judge(input, rules);
+  demote_covered(all);
   drop_outranked(all);
   drop_replaced(all);
   drop_overlapping(all);
@@ -291,7 +312,9 @@ std::vector<Finding> run_rules(const RuleInput& input, std::span<const Rule* con
 }
 
 std::vector<Finding> run_rules(const Workload& workload, std::span<const Rule* const> rules) {
-  return rank(judge_without_gpu(workload, rules));
+  std::vector<Judged> all = judge_without_gpu(workload, rules);
+  demote_covered(all);
+  return rank(std::move(all));
 }
 
 }  // namespace rooftile

@@ -80,6 +80,9 @@ struct Rule {
   // Its findings make advice on sizes and memory of the same operations moot: they are to run in
   // another precision first.
   bool outranks_sizes = false;
+  // A rule on scripts whose change is a part of this one's: at a place where both find something,
+  // its findings are information.
+  std::string_view covers = {};
   // Its change puts one operation in place of several: other advice on nothing but those, their
   // precision aside, is moot.
   bool replaces_operations = false;

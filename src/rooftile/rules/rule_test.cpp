@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,29 @@ TEST(FindRule, FormerNamesAreUnderstood) {
   EXPECT_TRUE(is_named(*rule, "input_pipeline/loader-stall"));
   EXPECT_FALSE(is_named(*rule, "input_pipeline/unpinned-batches"));
   EXPECT_EQ(find_rule(""), nullptr);
+}
+
+std::vector<Finding> find_at_one_place(const source::SourceFacts&) {
+  Finding finding;
+  finding.location.file = "train.py";
+  finding.spot.line = 7;
+  return {finding};
+}
+
+TEST(RunRules, WhatAnotherFindingIncludesIsInformation) {
+  const Rule pinning{.id = "a/pinning", .in_scripts = find_at_one_place};
+  const Rule workers{.id = "a/workers", .in_scripts = find_at_one_place, .covers = "a/pinning"};
+  Workload workload;
+  workload.source = std::make_shared<const source::SourceFacts>();
+  const Rule* const both[] = {&pinning, &workers};
+  const std::vector<Finding> findings = run_rules(workload, both);
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[0].rule, "a/workers");
+  EXPECT_EQ(findings[0].level, Level::advice);
+  EXPECT_EQ(findings[1].level, Level::info);
+  EXPECT_EQ(findings[1].covered_by, "a/workers");
+  const Rule* const alone[] = {&pinning};
+  EXPECT_EQ(run_rules(workload, alone)[0].level, Level::advice);
 }
 
 }  // namespace

@@ -111,7 +111,9 @@ std::string code_text(const File& file, const Expr* expr) {
   if (expr == nullptr) return "the value";
   std::string text = with_single_spaces(file.slice(expr->range));
   if (text.size() <= kMaxCode) return text;
-  return text.substr(0, kMaxCode - 3) + "...";
+  // The end says what is done with it: "criterion(...).item()".
+  constexpr std::size_t kEnd = kMaxCode / 3;
+  return text.substr(0, kMaxCode - 3 - kEnd) + "..." + text.substr(text.size() - kEnd);
 }
 
 std::string receiver_text(const Call& call) { return code_text(*call.file, call.receiver); }

@@ -120,29 +120,29 @@ std::string lines_text(const std::vector<Biased>& layers) {
 Finding finding_for(const Program& program, const std::vector<Biased>& layers) {
   const Biased& first = layers.front();
   const std::string value = wanted_bias(first);
-  Fix fix{fmt::format("Pass {} to {} at line{} {}",
+  Fix fix{fmt::format("Pass {} to {}",
                       value.empty() ? "bias=False where the norm follows" : "bias=" + value,
-                      layers.size() == 1 ? std::string(first.layer->method) : "the layers",
-                      layers.size() == 1 ? "" : "s", lines_text(layers)),
+                      layers.size() == 1 ? std::string(first.layer->method) : "the layers"),
           Exactness::exact_arithmetic};
   add_edits(program, layers, fix);
+  if (!fix.safe) {
+    fix.text +=
+        "; a checkpoint made before has the bias: subtract it from running_mean and drop its entry";
+  }
   Finding finding = finding_at(
       *first.layer,
       layers.size() == 1
           ? fmt::format("the bias of this {} has no effect in training: BatchNorm behind it "
                         "subtracts it again",
                         first.layer->method)
-          : fmt::format("{} layers have a bias that BatchNorm behind them subtracts again",
-                        layers.size()),
+          : fmt::format(
+                "{} layers (lines {}) have a bias that BatchNorm behind them subtracts again",
+                layers.size(), lines_text(layers)),
       std::move(fix));
   finding.count = static_cast<std::int64_t>(layers.size());
   finding.evidence = {
       "PyTorch Performance Tuning Guide, Disable bias for convolutions directly followed by a "
       "batch norm"};
-  if (!finding.fix.safe) {
-    finding.evidence.push_back(
-        "checkpoints made before have the bias: subtract it from running_mean and drop it");
-  }
   return finding;
 }
 

@@ -26,7 +26,8 @@ of them together prepare fewer batches than the GPU takes.
 ## How to fix
 Without workers: `num_workers` of at least the loading time over the rest of the step, which the finding in a
 trace computes, with `pin_memory=True` and `persistent_workers=True`. Without a trace: about the cores per
-GPU, for example 8 on a machine with 64 cores and 8 GPUs. With workers: more of them while there are free
+GPU, for example 8 on a machine with 64 cores and 8 GPUs. Without workers the main process pins too, so pinning
+alone hides little. With workers: more of them while there are free
 cores, faster or fewer transforms, decoded samples on a fast disk, or transforms on the GPU.
 
 ## How the saving is estimated
@@ -125,6 +126,7 @@ extern const Rule input_pipeline_loader_stall{
     .doc = input_pipeline_loader_stall_rule::kDoc,
     .in_any_trace = input_pipeline_loader_stall_rule::check,
     .in_scripts = input_pipeline_loader_stall_in_source::find,
-    .costs_elsewhere = true};
+    .costs_elsewhere = true,
+    .covers = "input_pipeline/unpinned-batches"};
 
 }  // namespace rooftile

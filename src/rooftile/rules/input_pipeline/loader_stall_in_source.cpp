@@ -24,20 +24,29 @@ Workers workers_of(const SourceFacts& facts, const Call& loader) {
   return {true, value.found != value.expr ? value.found : nullptr};
 }
 
-Finding finding_for(const Call& loader, const Workers& workers) {
-  Fix fix{
-      "Set num_workers to the cores per GPU, e.g. num_workers=8, with persistent_workers=True: "
-      "batches are then made while the GPU computes",
-      Exactness::exact_arithmetic};
+// Where a 0 is written that is not written here: "by default (config.py:8)".
+std::string origin_text(const Call& loader, const Workers& workers) {
+  const Statement* set = workers.default_value->statement;
+  return set == nullptr ? "by default"
+                        : fmt::format("by default ({})", place_text(*set, *loader.file));
+}
+
+Finding finding_for(const SourceFacts& facts, const Call& loader, const Workers& workers) {
+  const bool is_pinned = is_set_by_default(facts.argument(loader, "pin_memory"));
+  Fix fix{fmt::format("Set num_workers to the cores per GPU, e.g. num_workers=8, with "
+                      "persistent_workers=True{}: batches are then made while the GPU computes",
+                      is_pinned ? "" : " and pin_memory=True"),
+          Exactness::exact_arithmetic};
   const Argument* given = loader.argument("num_workers", 5);
   if (given == nullptr) {
     add_edit(add_argument(loader, "num_workers", "8"), fix);
   } else if (given->value->kind == ExprKind::integer) {
     add_edit(replace_argument(loader, *given, "8"), fix);
   }
-  const std::string_view how = given == nullptr ? "num_workers is 0 when not given"
-                               : workers.default_value != nullptr ? "num_workers is 0 by default"
-                                                                  : "num_workers=0";
+  const std::string how = given == nullptr ? "num_workers is 0 when not given"
+                          : workers.default_value != nullptr
+                              ? "num_workers is 0 " + origin_text(loader, workers)
+                              : "num_workers=0";
   Finding finding = finding_at(
       loader, fmt::format("{}: the DataLoader runs in the main process, and the GPU waits", how),
       std::move(fix));
@@ -68,7 +77,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     const bool is_given = loader->argument("num_workers") != nullptr;
     if (!workers.is_missing || (loader->unknown_arguments && !is_given)) continue;
     if (needs_no_workers(facts, *loader) || is_given_to_settings(facts, workers)) continue;
-    findings.push_back(finding_for(*loader, workers));
+    findings.push_back(finding_for(facts, *loader, workers));
   }
   return findings;
 }

@@ -44,6 +44,7 @@ nothing is estimated.
 - Pinned memory cannot be swapped out; on hosts short of memory it hurts. Say so in a comment on the line.
 - Calling `.pin_memory()` in the training loop blocks the host as well. Let the loader do it.
 - The dataset lives on the GPU already.
+- The loader has no workers: input_pipeline/loader-stall names both changes, and this is information.
 - `pin_memory` is computed from `torch.cuda.is_available()`, an option that is on by default, or one
   that chooses the GPU itself (`pin_memory=args.cuda`).
 - Frameworks that move the batches on their own.

@@ -166,10 +166,17 @@ const Call* call_in_step(const Program& program) {
 Finding finding_for(const SourceFacts& facts, const Program& program, const SizedLayer& layer,
                     const Device* gpu) {
   const bool has_bf16 = gpu == nullptr || gpu->has_tensor_cores(Dtype::bf16);
-  const Fix fix{has_bf16 ? "Compute outputs and loss under torch.autocast(\"cuda\", "
-                           "dtype=torch.bfloat16): bf16 needs no loss scaling"
-                         : "Compute outputs and loss under torch.autocast(\"cuda\", "
-                           "dtype=torch.float16), and step through torch.amp.GradScaler(\"cuda\")",
+  constexpr TorchVersion kFirstAutocast{1, 10};
+  const std::string_view how =
+      has_bf16
+          ? "dtype=torch.bfloat16), a hand-written loss on its outputs in fp32: bf16 needs no "
+            "loss scaling"
+          : "dtype=torch.float16), a hand-written loss on its outputs in fp32, and step through "
+            "torch.amp.GradScaler(\"cuda\")";
+  const Fix fix{fmt::format("Run the forward pass under torch.autocast(\"cuda\", {}{}", how,
+                            facts.runs_before(kFirstAutocast)
+                                ? " (PyTorch 1.10 or newer; the project states an older one)"
+                                : ""),
                 Exactness::changes_numerics};
   const std::string message = fmt::format(
       "the model ({}) is trained in fp32: the Tensor Cores multiply bf16 and fp16 several times as "

@@ -349,10 +349,12 @@ std::vector<Finding> find(const SourceFacts& facts) {
     Finding finding = finding_at(
         *loop->statement,
         fmt::format(
-            "the evaluation loop calls {} with gradients on: all activations are kept for a "
-            "backward that never comes",
+            "the evaluation loop calls {} with gradients on: each pass keeps all activations for a "
+            "backward that is never called",
             model),
         fix_for(facts, *loop));
+    // An environment's step takes longer than the graph of one observation.
+    if (loop->loader == nullptr && asks_for_actions(facts, *loop)) finding.own_level = Level::info;
     finding.evidence = {fmt::format("forward at {}, with no no_grad or inference_mode around it",
                                     place_text(*forward, *loop->file)),
                         "PyTorch performance tuning guide, Disable gradient calculation for "
