@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import os
 import re
 import runpy
+import signal
 import sys
 import types
 from collections.abc import Sequence
@@ -136,11 +138,14 @@ def main(words: Sequence[str]) -> NoReturn:
     script = None if found is None else found.absolute()
     recording = profile(options.steps, gpu=options.gpu, folder=options.output, script=script)
     recording.when_done(stop if options.stop else tell_when)
-    ended_well = False
+    ended_well = terminated = False
+    raise_when_terminated()
     with recording:
         try:
             run_target(options)
             ended_well = True
+        except Terminated:
+            terminated = True
         except (SystemExit, KeyboardInterrupt) as end:
             ended_well = isinstance(end, SystemExit) and not end.code
             raise
@@ -149,7 +154,30 @@ def main(words: Sequence[str]) -> NoReturn:
             sys.exit(1)
         finally:
             recording.finish(sys.stderr, ended_well)
+    if terminated:
+        os.kill(os.getpid(), signal.SIGTERM)
     sys.exit(0)
+
+
+class Terminated(SystemExit):
+    """SIGTERM came."""
+
+
+def raise_when_terminated() -> None:
+    """SIGTERM, with which schedulers end jobs, leaves what was recorded as Ctrl-C does; a second one ends at once.
+    Where the script sets a handler, that one counts.
+    """
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return
+    own = os.getpid()
+
+    def end(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        if os.getpid() == own:
+            raise Terminated(128 + number)
+        os.kill(os.getpid(), number)  # a process that the script forked ends as without the recorder
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def stop() -> NoReturn:
@@ -160,4 +188,4 @@ def stop() -> NoReturn:
 def tell_when() -> None:
     """For scripts that go on for hours."""
     if rank() == 0:
-        tell("all steps are recorded; the report follows when the script ends, also by Ctrl-C", sys.stderr)
+        tell("all steps are recorded; the report follows when the script ends, also by Ctrl-C or SIGTERM", sys.stderr)

@@ -177,15 +177,18 @@ class Run(unittest.TestCase):
         self.assertEqual(len(steps_of(self.trace("interrupted"))), 2)
         self.assertIn("recorded 2 steps", done.stderr)
 
-    def test_a_signal_from_the_keyboard(self):
-        child = subprocess.Popen(
-            [sys.executable, "-m", "rooftile", "run", "--steps", "4", "-o", "signal", "train.py", "--then", "wait"],
-            cwd=self.folder.name, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        child.stdout.readline()
-        child.send_signal(signal.SIGINT)
-        _, errors = child.communicate(timeout=60)
-        self.assertEqual(child.returncode, -signal.SIGINT)
-        self.assertIn("recorded 4 steps", errors)
+    def test_signals_of_the_keyboard_and_of_schedulers(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number=number):
+                child = subprocess.Popen(
+                    [sys.executable, "-m", "rooftile", "run", "--steps", "4", "-o", f"signal{number}", "train.py",
+                     "--then", "wait"],
+                    cwd=self.folder.name, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                child.stdout.readline()
+                child.send_signal(number)
+                _, errors = child.communicate(timeout=60)
+                self.assertEqual(child.returncode, -number)
+                self.assertIn("recorded 4 steps", errors)
 
     def test_times_of_a_gpu_are_predicted_from_the_modules(self):
         done = self.run_script("predicted", "--epochs", "1", gpu="h100")
