@@ -647,6 +647,7 @@ class Finding:
     count: Runs of operations concerned.
     saving_s: Per pass, all operations concerned together; None where it cannot be estimated.
     operations: Rows of rooftile ops, counted from 0.
+    covered_by: A rule whose finding at the same place includes this change; the level is then info.
     fingerprint: The same in the next run, whatever lines or sizes change around it.
     """
 
@@ -659,6 +660,7 @@ class Finding:
     fix: Fix
     evidence: tuple[str, ...]
     operations: tuple[int, ...]
+    covered_by: Optional[str] = None
     fingerprint: Optional[str] = None
 
     @classmethod
@@ -674,6 +676,7 @@ class Finding:
             fix=Fix.from_json(value["fix"]),
             evidence=tuple(value["evidence"]),
             operations=tuple(value["operations"]),
+            covered_by=value.get("covered_by"),
             fingerprint=value.get("fingerprint"),
         )
 
