@@ -1,14 +1,14 @@
 // Who moves the batches of a loader to the GPU, for loaders.h.
 #include <algorithm>
 
-#include "rooftile/analysis/source/host_makers.h"
+#include "rooftile/analysis/source/host_allocations.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/returned_loaders.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
-#include "rooftile/script/flow/queries.h"
+#include "rooftile/script/flow/sources.h"
 #include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
@@ -39,38 +39,36 @@ bool is_passed_from_loop(const Expr& name) {
 
 // torch.LongTensor(ids), torch.tensor(texts), pad_sequence([…]): made of Python's lists in the
 // step, in memory that no loader has pinned.
-bool is_new_tensor(const Expr* value, int depth = 0) {
-  constexpr int kMaxHops = 8;
-  value = resolved(value);
-  if (value == nullptr || depth > kMaxHops) return false;
-  if (value->kind == ExprKind::comprehension && !value->children().empty()) {
-    return is_new_tensor(value->children().front(), depth + 1);
-  }
-  if (value->kind == ExprKind::list) {
-    return !value->children().empty() &&
-           std::ranges::all_of(value->children(),
-                               [&](const Expr* part) { return is_new_tensor(part, depth + 1); });
-  }
-  const Call* call = value->call();
-  if (call == nullptr) return false;
-  if (is_one_of(call->name, {"torch.tensor", "torch.as_tensor", "torch.LongTensor",
-                             "torch.FloatTensor", "torch.IntTensor", "torch.ByteTensor"})) {
-    // `for data, labels in loader:` gives tensors, as a rule; so do the callers of a step function.
-    const Expr* given = call->arguments.empty() ? nullptr : call->arguments.front().value;
-    const Statement* binding = given == nullptr ? nullptr : given->binding();
-    if (binding != nullptr && binding->kind == StatementKind::for_) return false;
-    return given == nullptr || !is_passed_from_loop(*given);
-  }
-  const bool joins = is_one_of(call->name, {"torch.nn.utils.rnn.pad_sequence", "torch.stack",
-                                            "torch.cat", "torch.autograd.Variable"});
-  if (joins)
-    return !call->arguments.empty() && is_new_tensor(call->arguments.front().value, depth + 1);
-  return is_new_tensor(call->receiver, depth + 1);
+bool is_new_tensor(const SourceFacts& facts, const Expr& value) {
+  using script::SourceStep;
+  return script::find_source(facts, value, [](const Expr& part) {
+    const Call* call = part.call();
+    if (call == nullptr) {
+      const bool is_followed = part.kind == ExprKind::name || part.kind == ExprKind::list ||
+                               part.kind == ExprKind::comprehension;
+      return is_followed ? SourceStep::go_on : SourceStep::stop;
+    }
+    if (is_one_of(call->name, {"torch.tensor", "torch.as_tensor", "torch.LongTensor",
+                               "torch.FloatTensor", "torch.IntTensor", "torch.ByteTensor"})) {
+      // `for data, labels in loader:` gives tensors, as a rule; so do callers of a step function.
+      const Expr* given = call->arguments.empty() ? nullptr : call->arguments.front().value;
+      const Statement* binding = given == nullptr ? nullptr : given->binding();
+      const bool is_of_loop = binding != nullptr && binding->kind == StatementKind::for_;
+      const bool is_batch = is_of_loop || (given != nullptr && is_passed_from_loop(*given));
+      return is_batch ? SourceStep::stop : SourceStep::found;
+    }
+    const bool joins = is_one_of(call->name, {"torch.nn.utils.rnn.pad_sequence", "torch.stack",
+                                              "torch.cat", "torch.autograd.Variable"});
+    if (call->target != nullptr) return SourceStep::stop;
+    return joins ? SourceStep::go_on : SourceStep::receiver;
+  });
 }
 
 bool moves_data(const SourceFacts& facts, const Call& call) {
   // Nor are noise, masks and first states, made of sizes alone, from a batch.
-  if (is_new_tensor(call.receiver) || host_maker(call.receiver) != nullptr) return false;
+  if (call.receiver == nullptr) return false;
+  const Expr& moved = *call.receiver;
+  if (is_new_tensor(facts, moved) || host_allocation(facts, moved) != nullptr) return false;
   return copies_to_device(facts, call) || converts_to_gpu(call) ||
          (call.method == "copy_" && !call.receiver_type().is(TypeKind::module));
 }
@@ -82,8 +80,9 @@ const FunctionDef* mapped_function(const Call& call) {
 }
 
 // `next(batches)` of `batches = endless(loader)`: the generator, where it hands on what it moved.
-const FunctionDef* stepped_generator(const Call& call) {
-  const Expr* made = resolved(stepped_iterator(call));
+const FunctionDef* stepped_generator(const SourceFacts& facts, const Call& call) {
+  const Expr* iterator = stepped_iterator(call);
+  const Expr* made = iterator == nullptr ? nullptr : &script::origin(facts, *iterator);
   const FunctionDef* function =
       made == nullptr || made->call() == nullptr ? nullptr : made->call()->target;
   bool yields = false;
@@ -98,7 +97,7 @@ const FunctionDef* stepped_generator(const Call& call) {
 template <class Test>
 bool any_call_in_lambda(const SourceFacts& facts, const Call& call, const Test& test) {
   const bool may_be = call.target == nullptr && !call.expr->children().empty();
-  const Expr* lambda = may_be ? &script::written(facts, *call.expr->children()[0]) : nullptr;
+  const Expr* lambda = may_be ? &script::origin(facts, *call.expr->children()[0]) : nullptr;
   bool found = false;
   if (lambda == nullptr || lambda->kind != ExprKind::lambda) return found;
   visit(lambda, [&](const Expr& part) {
@@ -110,7 +109,7 @@ bool any_call_in_lambda(const SourceFacts& facts, const Call& call, const Test& 
 
 bool moves_by(const SourceFacts& facts, const Call& call) {
   const FunctionDef* function = call.target != nullptr ? call.target : mapped_function(call);
-  if (function == nullptr) function = stepped_generator(call);
+  if (function == nullptr) function = stepped_generator(facts, call);
   const auto moves = [&](const Call& inner) { return moves_data(facts, inner); };
   return moves(call) || (function != nullptr && any_call_below(*function, kMaxWrappers, moves)) ||
          any_call_in_lambda(facts, call, moves);

@@ -47,7 +47,7 @@ bool moves_to_host(const Call& call) {
   return device->kind == ExprKind::text && device->word() == "cpu";
 }
 
-bool reads_by_method(const Call& call) {
+bool reads_by_method(const SourceFacts& facts, const Call& call) {
   if (moves_to_host(call)) return !is_surely_host(call.receiver_type());
   if (call.receiver == nullptr || !call.arguments.empty()) return false;
   const Type& type = call.receiver_type();
@@ -58,15 +58,15 @@ bool reads_by_method(const Call& call) {
     return !type.is(TypeKind::unknown) || !is_moved_later(call.receiver);
   }
   if (call.method == "cpu") return !is_surely_host(type);
-  return is_one_of(call.method, {"tolist", "numpy"}) && may_wait(call.receiver);
+  return is_one_of(call.method, {"tolist", "numpy"}) && may_wait(facts, call.receiver);
 }
 
-bool has_gpu_argument(const Call& call) {
-  return std::any_of(call.arguments.begin(), call.arguments.end(), [](const Argument& argument) {
+bool has_gpu_argument(const SourceFacts& facts, const Call& call) {
+  return std::any_of(call.arguments.begin(), call.arguments.end(), [&](const Argument& argument) {
     if (argument.value == nullptr) return false;
     const Expr& given = *argument.value;
     if (is_text_item(given)) return false;
-    return may_wait(&given) || is_summed_loss(given);
+    return may_wait(facts, &given) || is_summed_loss(given);
   });
 }
 
@@ -145,7 +145,7 @@ bool counts_in_forward(const Call& call) {
 
 // The logger keeps or formats a number, so a tensor is read at once: add_scalar("loss", loss,
 // step), wandb.log({"loss": loss}), bar.set_postfix(loss=loss).
-bool logs_tensor(const Call& call) {
+bool logs_tensor(const SourceFacts& facts, const Call& call) {
   const bool is_wandb = call.name == "wandb.log";
   const bool is_plain = is_one_of(call.method, {"add_scalar", "add_scalars", "set_postfix"}) &&
                         call.receiver != nullptr && call.target == nullptr;
@@ -155,12 +155,12 @@ bool logs_tensor(const Call& call) {
       (call.arguments.empty() || call.arguments.front().value->type->is(TypeKind::tensor))) {
     return false;
   }
-  return std::ranges::any_of(call.arguments, [](const Argument& argument) {
+  return std::ranges::any_of(call.arguments, [&](const Argument& argument) {
     const Expr& given = *argument.value;
-    if (given.kind != ExprKind::dict) return may_wait(&given);
+    if (given.kind != ExprKind::dict) return may_wait(facts, &given);
     bool found = false;
     for (std::size_t i = 1; i < given.children().size(); i += 2) {
-      found = found || may_wait(given.children()[i]);
+      found = found || may_wait(facts, given.children()[i]);
     }
     return found;
   });
@@ -175,12 +175,18 @@ bool bounds_slice(const Expr& part) {
   return part.parent != nullptr && part.parent->kind == ExprKind::slice && is_gpu_value(&part);
 }
 
-bool reads_by_function(const Call& call) {
-  if (logs_tensor(call)) return true;
+// int(t) of what is a part of a tensor.
+bool takes_number(const SourceFacts& facts, const Call& call) {
+  return is_one_of(call.name, {"int", "float", "bool"}) && call.arguments.size() == 1 &&
+         is_taken_from_gpu(facts, *call.arguments.front().value);
+}
+
+bool reads_by_function(const SourceFacts& facts, const Call& call) {
+  if (logs_tensor(facts, call)) return true;
   const std::string_view name = call.name;
   if (is_one_of(name, {"float", "int", "bool", "str", "print", "math.isnan", "math.isfinite",
                        "math.isinf", "math.exp", "math.sqrt", "math.log"})) {
-    return has_gpu_argument(call) || counts_in_forward(call);
+    return has_gpu_argument(facts, call) || counts_in_forward(call) || takes_number(facts, call);
   }
   // range(lengths[0]) takes the number out of the tensor.
   if (name == "range") return std::ranges::any_of(call.arguments, is_gpu_number);
@@ -190,7 +196,7 @@ bool reads_by_function(const Call& call) {
   }
   const bool formats = call.method == "format" && call.receiver != nullptr &&
                        call.receiver_type().is(TypeKind::text);
-  return formats && has_gpu_argument(call);
+  return formats && has_gpu_argument(facts, call);
 }
 
 bool is_text(const Expr& expr) {
@@ -266,19 +272,20 @@ bool formats_value(const Expr& part) {
   return std::any_of(values->children().begin(), values->children().end(), shows_value);
 }
 
-bool is_read(const Expr& part) {
+bool is_read(const SourceFacts& facts, const Expr& part) {
   if (bounds_slice(part)) return true;
   if (part.call() != nullptr)
-    return reads_by_method(*part.call()) || reads_by_function(*part.call());
+    return reads_by_method(facts, *part.call()) || reads_by_function(facts, *part.call());
   return formats_value(part) || reads_first_element(part);
 }
 
 // The operands of a condition whose truth Python asks for.
-void add_conditions(const Statement& statement, const Expr* expr, std::vector<HostRead>& reads) {
+void add_conditions(const SourceFacts& facts, const Statement& statement, const Expr* expr,
+                    std::vector<HostRead>& reads) {
   if (expr == nullptr) return;
   if (expr->kind == ExprKind::logical) {
     for (const Expr* child : expr->children()) {
-      add_conditions(statement, child, reads);
+      add_conditions(facts, statement, child, reads);
       const bool is_left = is_met_once(statement, *child) || contains(last_name(child), "infer");
       if (expr->word() == "and" && is_left) break;
     }
@@ -288,10 +295,10 @@ void add_conditions(const Statement& statement, const Expr* expr, std::vector<Ho
   if (may_be_none(*expr) || compares_with_other(*expr)) return;
   const bool compares = expr->kind == ExprKind::comparison && !expr->word().starts_with("is") &&
                         !expr->word().ends_with("in") && expr->type->is(TypeKind::tensor);
-  const bool waits =
-      may_wait(expr) || (compares && std::ranges::any_of(expr->children(), [&](const Expr* side) {
-                           return may_wait(side) || is_reduced_in_forward(statement, side);
-                         }));
+  const bool waits = may_wait(facts, expr) ||
+                     (compares && std::ranges::any_of(expr->children(), [&](const Expr* side) {
+                        return may_wait(facts, side) || is_reduced_in_forward(statement, side);
+                      }));
   const bool is_asked = waits || is_tensor_in_forward(statement, *expr) ||
                         is_test_in_forward(statement, *expr) ||
                         asks_unknown_in_forward(statement, *expr);
@@ -305,16 +312,16 @@ bool asks_for_truth(const Statement& statement) {
          statement.kind == StatementKind::assert_;
 }
 
-void add_reads(const Statement& statement, std::vector<HostRead>& reads) {
+void add_reads(const SourceFacts& facts, const Statement& statement, std::vector<HostRead>& reads) {
   if (statement.kind == StatementKind::raise_) return;  // the training ends there
-  if (asks_for_truth(statement)) add_conditions(statement, statement.value, reads);
+  if (asks_for_truth(statement)) add_conditions(facts, statement, statement.value, reads);
   for_own_expressions(statement, [&](const Expr* expr) {
     visit(expr, [&](const Expr& part) {
       if (part.kind == ExprKind::lambda) return false;
       if (part.kind == ExprKind::conditional && part.children().size() == 3) {
-        add_conditions(statement, part.children()[1], reads);
+        add_conditions(facts, statement, part.children()[1], reads);
       }
-      if (!is_read(part)) return true;
+      if (!is_read(facts, part)) return true;
       reads.push_back({&statement, &part, part.call()});
       return false;
     });
@@ -326,12 +333,12 @@ void add_reads(const Statement& statement, std::vector<HostRead>& reads) {
   }
 }
 
-bool waits(const Call& call) {
+bool waits(const SourceFacts& facts, const Call& call) {
   const bool shows_loss = std::ranges::any_of(call.arguments, [](const Argument& argument) {
     return argument.value != nullptr && reads_first_element(*argument.value);  // loss.data[0]
   });
   return shows_loss || call.method == "synchronize" || moves_to_host(call) ||
-         reads_by_method(call) || reads_by_function(call) ||
+         reads_by_method(facts, call) || reads_by_function(facts, call) ||
          is_one_of(call.method, {"item", "tolist", "cpu"});
 }
 
@@ -374,7 +381,7 @@ const std::vector<HostRead>& host_reads(const SourceFacts& facts, const File& fi
   const auto [found, is_new] = facts.store().kept<ReadsByFile>().reads.try_emplace(&file);
   std::vector<HostRead>& reads = found->second;
   if (!is_new) return reads;
-  for (const Statement* statement : file.statements) add_reads(*statement, reads);
+  for (const Statement* statement : file.statements) add_reads(facts, *statement, reads);
   std::erase_if(reads, [&](const HostRead& read) { return is_of_unmoved_batch(facts, read); });
   std::stable_sort(reads.begin(), reads.end(), [](const HostRead& a, const HostRead& b) {
     return a.expr->range.begin < b.expr->range.begin;
@@ -382,9 +389,10 @@ const std::vector<HostRead>& host_reads(const SourceFacts& facts, const File& fi
   return reads;
 }
 
-bool waits_for_gpu(const Call& call) {
-  return waits(call) ||
-         (call.target != nullptr && any_call_below(*call.target, kMaxCallDepth - 1, waits));
+bool waits_for_gpu(const SourceFacts& facts, const Call& call) {
+  const auto is_wait = [&](const Call& each) { return waits(facts, each); };
+  return is_wait(call) ||
+         (call.target != nullptr && any_call_below(*call.target, kMaxCallDepth - 1, is_wait));
 }
 
 bool is_clock(const Call& call) {

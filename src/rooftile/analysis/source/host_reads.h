@@ -24,7 +24,7 @@ struct HostRead {
 const std::vector<HostRead>& host_reads(const SourceFacts& facts, const File& file);
 
 // Whether the call, or what it runs, waits for the GPU: a read as above or a synchronisation.
-bool waits_for_gpu(const Call& call);
+bool waits_for_gpu(const SourceFacts& facts, const Call& call);
 
 // A read of the host's clock: time.time(), time.perf_counter() and the like.
 bool is_clock(const Call& call);

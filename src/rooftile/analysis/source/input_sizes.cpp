@@ -274,7 +274,7 @@ bool is_known_pair(const SourceFacts& facts, const Expr* expr) {
   const bool is_row = pair->kind == ExprKind::tuple || pair->kind == ExprKind::list;
   return is_row && pair->children().size() == 2 &&
          std::ranges::all_of(pair->children(), [&](const Expr* size) {
-           const bool is_open = size->kind == ExprKind::subscript || is_of_sample(facts, *size);
+           const bool is_open = is_of_sample(facts, *size);
            return !is_open && !draws_at_random(size) &&
                   (is_size(facts, size) || is_of_settings(*size) || is_filled_by_settings(*size));
          });

@@ -1,12 +1,13 @@
 // Whether workers would shorten the loading, for loaders.h.
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/monai.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/analysis/source/returned_loaders.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/flow/sources.h"
 
 namespace rooftile::source {
 namespace {
@@ -138,8 +139,8 @@ bool are_in_memory(const SourceFacts& facts, const Expr* sets, int depth) {
 // Of the call that makes a data set, or a list of what goes into one.
 bool is_made_in_memory(const SourceFacts& facts, const Call& call, int depth) {
   if (is_kept_by_monai(facts, call)) return true;
-  if (call.name == "torch.utils.data.TensorDataset" || call.name == "zip" || call.name == "list" ||
-      call.name == "range") {
+  if (is_one_of(call.name,
+                {"torch.utils.data.TensorDataset", "zip", "list", "range", "torch.load"})) {
     return true;
   }
   if (call.name.empty() && call.target == nullptr && call.receiver == nullptr) {
@@ -152,23 +153,6 @@ bool is_made_in_memory(const SourceFacts& facts, const Call& call, int depth) {
       call.name == "torch.utils.data.Subset" || call.name == "torch.utils.data.random_split";
   return is_part && !call.arguments.empty() &&
          is_in_memory(facts, call.arguments.front().value, depth + 1);
-}
-
-// What several branches set a name to, in its own function.
-std::vector<const Expr*> values_of_branches(const Expr& name) {
-  std::vector<const Expr*> values;
-  const Statement* use = name.statement;
-  const bool is_open = name.kind == ExprKind::name && name.binding() == nullptr && use != nullptr &&
-                       use->function != nullptr;
-  if (!is_open) return values;
-  for_statements(use->function->body, [&](const Statement& statement) {
-    const bool sets = statement.kind == StatementKind::assignment && statement.value != nullptr &&
-                      statement.range.begin < use->range.begin &&
-                      last_name(statement.target) == name.word() &&
-                      statement.target->kind == ExprKind::name;
-    if (sets) values.push_back(statement.value);
-  });
-  return values;
 }
 
 // `Pairs(left, right)` of a class whose items are those of the data sets that it is given.
@@ -187,13 +171,15 @@ bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth) {
   if (dataset == nullptr || depth > kMaxValues) return false;
   const Type& type = *dataset->type;
   if (type.is(TypeKind::tensor) || type.is(TypeKind::array)) return true;
-  const auto is_kept = [&](const Expr* one) { return is_in_memory(facts, one, depth + 1); };
-  if (std::ranges::any_of(returned_values(*dataset), is_kept)) return true;
-  const auto given = depth < 4 ? passed_values(*dataset) : std::vector<const Expr*>();
-  if (!given.empty() && std::ranges::all_of(given, is_kept)) return true;
   if (dataset->kind == ExprKind::list || dataset->kind == ExprKind::comprehension) return true;
-  const auto branches = values_of_branches(*dataset);
-  if (!branches.empty()) return std::ranges::all_of(branches, is_kept);
+  if (dataset->kind == ExprKind::dict && dataset->statement->target != nullptr) {
+    return are_in_memory(facts, dataset->statement->target, depth);
+  }
+  const auto origins = script::origins(facts, *dataset);
+  if (origins.front() != dataset || origins.size() > 1) {
+    return std::ranges::all_of(
+        origins, [&](const Expr* one) { return is_in_memory(facts, one, depth + 1); });
+  }
   // `self.samples = []`, which other methods fill.
   const bool is_list =
       type.is(TypeKind::container) && !type.guessed && dataset->kind == ExprKind::attribute;
@@ -238,34 +224,35 @@ bool reads_file(const Call& call) {
                   "scipy.io.wavfile.read", "scipy.io.loadmat", "h5py.File"});
 }
 
-// `self.collate_fn = load_batch` in the own class that is made.
-const FunctionDef* collate_of_class(const Call& loader) {
+// Those of a loader; of an own class also the one that it is made with: `self.collate_fn =
+// load_batch`, `super().__init__(data, collate_fn=load_batch)`.
+std::vector<const FunctionDef*> all_collates(const SourceFacts& facts, const Call& loader) {
+  std::vector<const FunctionDef*> functions = collate_functions(facts, loader);
   const Expr* callee = loader.expr->children().empty() ? nullptr : loader.expr->children().front();
   const ClassDef* def = callee == nullptr ? nullptr : callee->type->class_def;
   const FunctionDef* init = def == nullptr ? nullptr : def->method("__init__");
-  if (init == nullptr) return nullptr;
-  const FunctionDef* found = nullptr;
+  if (init == nullptr) return functions;
+  for (const Call* call : init->calls)
+    std::ranges::copy(collate_functions(facts, *call), std::back_inserter(functions));
   for_statements(init->body, [&](const Statement& statement) {
     const bool sets = statement.kind == StatementKind::assignment && statement.value != nullptr &&
                       statement.target != nullptr && statement.target->word() == "collate_fn";
-    if (sets) found = statement.value->type->function;
+    const FunctionDef* set = sets ? statement.value->type->function : nullptr;
+    if (set != nullptr) functions.push_back(set);
   });
-  return found;
+  return functions;
 }
 
-// The items are lists of files, which the collate function reads.
-bool collates_from_files(const SourceFacts& facts, const Call& loader) {
-  std::vector<const FunctionDef*> functions = collate_functions(facts, loader);
-  if (const FunctionDef* own = collate_of_class(loader)) functions.push_back(own);
-  bool reads = false;
-  for (const FunctionDef* function : functions) {
-    for_functions_below(*function, kMaxCallDepth, [&](const FunctionDef& one) {
-      reads = reads ||
-              std::ranges::any_of(one.calls, [](const Call* call) { return reads_file(*call); });
-      return !reads;
-    });
-  }
-  return reads;
+// Reads files, or calls functions of the project for each of the samples: that is what takes time,
+// however quickly the data set gives what it holds.
+bool works_hard(const FunctionDef& collate) {
+  const bool reads = any_call_below(collate, kMaxCallDepth, reads_file);
+  return reads || std::ranges::any_of(collate.calls, [&](const Call* call) {
+           const Statement* loop = loop_around(call->statement);
+           const bool is_own = call->target != nullptr && call->target->name != "__init__" &&
+                               !call->target->calls.empty();
+           return is_own && loop != nullptr && loop->function == &collate;
+         });
 }
 
 }  // namespace
@@ -280,7 +267,9 @@ bool needs_no_workers(const SourceFacts& facts, const Call& loader) {
   const bool is_graph = loader.name.starts_with("torch_geometric.");
   return is_graph || reads_ahead || batches_graphs(facts, loader) ||
          has_gpu_samples(facts, loader) ||
-         (is_in_memory(facts, dataset_of(loader)) && !collates_from_files(facts, loader));
+         (is_in_memory(facts, dataset_of(loader)) &&
+          std::ranges::none_of(all_collates(facts, loader),
+                               [](const FunctionDef* each) { return works_hard(*each); }));
 }
 
 }  // namespace rooftile::source

@@ -6,9 +6,9 @@
 
 #include "rooftile/analysis/source/input_sizes.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/analysis/source/returned_loaders.h"
 #include "rooftile/analysis/source/size_search.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/flow/sources.h"
 
 namespace rooftile::source {
 namespace {
@@ -108,8 +108,7 @@ bool is_kept_by_monai(const SourceFacts& facts, const Call& dataset) {
     const bool is_number = value.kind == ValueKind::integer || value.kind == ValueKind::real;
     return is_number && value.real < 1.0;
   };
-  const auto passed = passed_values(*rate->value);
-  return passed.empty() ? !keeps_part(rate->value) : std::ranges::none_of(passed, keeps_part);
+  return std::ranges::none_of(script::origins(facts, *rate->value), keeps_part);
 }
 
 bool moves_samples_by_monai(const Call& loader) {

@@ -5,13 +5,13 @@
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/flow/sources.h"
 
 namespace rooftile::source {
 namespace {
 
 constexpr int kMaxHops = 10;
 constexpr int kMaxSizeVisits = 400;
-constexpr int kMaxAssignments = 8;
 constexpr std::size_t kMaxWrapperCalls = 64;
 constexpr double kLargestSize = 1e9;
 
@@ -39,22 +39,19 @@ class SizeSearch {
   Size of(const Expr* expr, int hops) {
     if (expr == nullptr || hops > kMaxHops || ++visited_ > kMaxSizeVisits) return std::nullopt;
     const Value value = facts_.value(expr);
-    if (is_number(value)) {
-      const Size passed = passed_for(*expr, value, hops);
-      return passed ? passed : value.real;
-    }
+    if (is_number(value)) return value.real;
     if (value.kind == ValueKind::list && value.found != nullptr) expr = value.found;
     switch (expr->kind) {
       case ExprKind::name:
         return of_name(*expr, hops);
       case ExprKind::attribute:
-        return of_attribute(*expr, hops);
+        return of_origins(*expr, hops);
       case ExprKind::binary:
         return of_arithmetic(*expr, hops);
       case ExprKind::subscript:
         return expr->children().empty() ? std::nullopt : of(expr->children()[0], hops + 1);
       case ExprKind::conditional:
-        return larger(of(expr->children()[0], hops), of(expr->children()[2], hops));
+        return of_origins(*expr, hops);
       case ExprKind::list:
       case ExprKind::tuple:
       case ExprKind::dict:
@@ -71,14 +68,6 @@ class SizeSearch {
   }
 
  private:
-  // The default of a parameter is what callers pass nothing for; `self.width` may be set to one.
-  Size passed_for(const Expr& expr, const Value& value, int hops) {
-    if (value.certainty != Certainty::configurable) return std::nullopt;
-    if (expr.kind == ExprKind::attribute) return of_attribute(expr, hops);
-    const bool is_parameter = expr.kind == ExprKind::name && expr.binding() == nullptr;
-    return is_parameter ? of_parameter(expr, hops) : std::nullopt;
-  }
-
   Size of_names_inside(const Expr& expr, int hops) {
     Size largest;
     for (const Expr* part : expr.children()) {
@@ -178,106 +167,44 @@ class SizeSearch {
     const Statement* binding = name.binding();
     // A comprehension's variable is bound by the statement that it stands in.
     if (const Expr* iterable = clause_of(name)) return of_passes(iterable, hops);
-    if (binding == nullptr) return larger(of_parameter(name, hops), of_branches(name, hops));
-    const bool is_variable = binding->target != nullptr && binding->target->kind == ExprKind::name;
-    if (binding->kind == StatementKind::for_ && is_variable) {
+    const bool is_pass = binding != nullptr && binding->kind == StatementKind::for_;
+    if (is_pass && binding->target != nullptr && binding->target->kind == ExprKind::name) {
       return of_passes(binding->value, hops);
     }
-    const bool is_followed =
-        binding->kind == StatementKind::for_ || binding->kind == StatementKind::assignment;
-    return is_followed ? of(binding->value, hops + 1) : of_parameter(name, hops);
+    if (is_pass) return of(binding->value, hops + 1);
+    return of_origins(name, hops);
   }
 
-  // `if sizes is None: sizes = [64, 128]`, in the function of a parameter of that name. What the
-  // passes of a loop set counts from its start.
-  Size of_branches(const Expr& name, int hops) {
-    const Statement* use = name.statement;
-    if (use == nullptr || use->function == nullptr) return std::nullopt;
-    std::uint32_t end = use->range.begin;
-    for (const Statement* at = use; at != nullptr && at->function_def == nullptr; at = at->parent) {
-      if (at->loop != nullptr) end = at->range.end + 1;
-    }
-    std::vector<const Statement*> set;
-    for_statements(use->function->body, [&](const Statement& statement) {
-      const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
-      const bool is_it = target != nullptr && target->kind == ExprKind::name &&
-                         target->word() == name.word() && statement.word == "=" &&
-                         statement.range.end < end;
-      if (is_it && set.size() < kMaxAssignments) set.push_back(&statement);
-    });
-    return largest_of(set, hops);
-  }
-
-  // self.width, set in a method of the class.
-  Size of_attribute(const Expr& expr, int hops) {
-    const FunctionDef* function = expr.statement != nullptr ? expr.statement->function : nullptr;
-    const bool is_own = !expr.children().empty() && expr.children()[0]->word() == "self" &&
-                        function != nullptr && function->class_def != nullptr;
-    const FunctionDef* init = is_own ? function->class_def->method("__init__") : nullptr;
-    if (init == nullptr) return std::nullopt;
-    const auto is_it = [&](const Expr& target) {
-      return target.kind == ExprKind::attribute && target.word() == expr.word() &&
-             !target.children().empty() && target.children()[0]->word() == "self";
-    };
-    std::vector<const Statement*> set;
-    const Expr* in_tuple = nullptr;
-    for_statements(init->body, [&](const Statement& statement) {
-      const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
-      if (target == nullptr) return;
-      if (is_it(*target) && set.size() < kMaxAssignments) set.push_back(&statement);
-      const Expr* value = statement.value;
-      const bool is_tuple = target->kind == ExprKind::tuple && value != nullptr &&
-                            value->kind == ExprKind::tuple &&
-                            value->children().size() == target->children().size();
-      for (std::size_t i = 0; is_tuple && i < target->children().size(); ++i) {
-        if (is_it(*target->children()[i])) in_tuple = value->children()[i];
-      }
-    });
-    return larger(largest_of(set, hops), of(in_tuple, hops + 1));
-  }
-
-  // Of several alternatives those that a run with all defaults takes.
-  Size largest_of(const std::vector<const Statement*>& set, int hops) {
+  // The largest of what it may be in the program.
+  Size of_origins(const Expr& expr, int hops) {
     Size largest;
-    for (const Statement* statement : set) {
-      if (set.size() > 1 && !is_reached_by_default(facts_, *statement)) continue;
-      largest = larger(largest, of(statement->value, hops + 1));
+    const std::vector<const Expr*> all = script::origins(facts_, expr);
+    for (const Expr* origin : all) {
+      if (origin == &expr) {
+        largest = larger(largest, of_namesake(expr, hops));
+        continue;
+      }
+      const Statement* at = origin->statement;
+      const bool counts =
+          at == nullptr ||
+          (is_in_program(*at->file) && (all.size() == 1 || is_reached_by_default(facts_, *at)));
+      if (counts) largest = larger(largest, of(origin, hops + 1));
     }
     return largest;
   }
 
-  Size of_parameter(const Expr& name, int hops) {
-    const FunctionDef* function = name.statement != nullptr ? name.statement->function : nullptr;
-    if (function == nullptr) return std::nullopt;
-    for (std::size_t i = 0; i < function->parameters.size(); ++i) {
-      if (function->parameters[i].name != name.word()) continue;
-      Size largest;
-      bool is_left_out = false, is_passed = false;
-      for (const Call* caller : function->callers) {
-        if (!is_in_program(*caller)) continue;
-        is_passed = true;
-        const Expr* given = given_for(*caller, *function, i);
-        is_left_out = is_left_out || given == nullptr;
-        largest = larger(largest, of(given, hops + 1));
-      }
-      if (is_left_out || !is_passed) {
-        largest = larger(largest, of(function->parameters[i].default_value, hops + 1));
-      }
-      return largest ? largest : of_namesake(*function, name.word(), hops);
-    }
-    return std::nullopt;
-  }
-
   // `block(planes)` of a class that was passed as a parameter has no known callers, but another
   // function of the file hands on a parameter of the same name: _make_layer(block, planes).
-  Size of_namesake(const FunctionDef& function, std::string_view name, int hops) {
+  Size of_namesake(const Expr& name, int hops) {
     Size largest;
-    for (const FunctionDef* other : function.file->functions) {
-      if (other == &function) continue;
+    const FunctionDef* function = name.statement != nullptr ? name.statement->function : nullptr;
+    if (function == nullptr || name.kind != ExprKind::name) return largest;
+    for (const FunctionDef* other : function->file->functions) {
+      if (other == function) continue;
       for (std::size_t i = 0; i < other->parameters.size(); ++i) {
-        if (other->parameters[i].name != name) continue;
+        if (other->parameters[i].name != name.word()) continue;
         for (const Call* caller : other->callers) {
-          if (!is_in_program(*caller)) continue;
+          if (!is_in_program(*caller->file)) continue;
           largest = larger(largest, of(given_for(*caller, *other, i), hops + 1));
         }
       }
@@ -285,9 +212,7 @@ class SizeSearch {
     return largest;
   }
 
-  bool is_in_program(const Call& call) const {
-    return program_ == nullptr || program_->has(*call.file);
-  }
+  bool is_in_program(const File& file) const { return program_ == nullptr || program_->has(file); }
 
   const SourceFacts& facts_;
   const Program* program_;

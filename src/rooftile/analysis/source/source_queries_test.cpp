@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "rooftile/analysis/source/autocast.h"
-#include "rooftile/analysis/source/host_makers.h"
+#include "rooftile/analysis/source/host_allocations.h"
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/loss_scaling.h"
@@ -265,7 +265,7 @@ TEST(HostMakers, AreSearchedAtMostSoFar) {
   }
   body += "    a11.cuda()\n    model(x).sum().backward()\n    optimizer.step()\n";
   const SourceFacts facts = facts_of(training_loop(body));
-  for (const Call* call : facts.method_calls("cuda")) host_maker(call->receiver);
+  for (const Call* call : facts.method_calls("cuda")) host_allocation(facts, *call->receiver);
   EXPECT_FALSE(facts.files.empty());
 }
 

@@ -5,8 +5,11 @@
 #include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/flow/sources.h"
 
 namespace rooftile::source {
+
+using script::SourceStep;
 
 bool is_surely_host(const Type& type) {
   switch (type.kind) {
@@ -17,6 +20,14 @@ bool is_surely_host(const Type& type) {
     default:
       return true;
   }
+}
+
+bool is_written_out(const SourceFacts& facts, const Expr& value) {
+  return std::ranges::all_of(script::origins(facts, value), [](const Expr* origin) {
+    const ExprKind kind = origin->kind;
+    return kind == ExprKind::boolean || kind == ExprKind::integer || kind == ExprKind::real ||
+           kind == ExprKind::text || kind == ExprKind::none;
+  });
 }
 
 bool comes_from_numpy(const Expr* expr) {
@@ -50,39 +61,13 @@ bool is_part_of_module(const Expr* expr) {
          object.type->is(TypeKind::module);
 }
 
-bool is_switch(const Expr& expr, int depth = 0);
-
-// A parameter for which each caller passes True or False, or a switch of its own.
-bool is_passed_as_switch(const FunctionDef& function, std::string_view parameter, int depth) {
-  constexpr int kMaxDepth = 3;
-  return depth < kMaxDepth && !function.callers.empty() &&
-         std::ranges::all_of(function.callers, [&](const Call* caller) {
-           const Argument* given = passed_argument(*caller, function, parameter);
-           return given != nullptr && given->value != nullptr &&
-                  (given->value->kind == ExprKind::boolean || is_switch(*given->value, depth + 1));
-         });
-}
-
 // `pool=False`: a switch, whatever a caller seems to pass for it.
-bool is_switch(const Expr& expr, int depth) {
+bool is_switch(const Expr& expr) {
   const FunctionDef* function = expr.statement == nullptr ? nullptr : expr.statement->function;
   if (expr.kind != ExprKind::name || expr.binding() != nullptr || function == nullptr) return false;
   const auto parameter = std::ranges::find(function->parameters, expr.word(), &Parameter::name);
-  if (parameter == function->parameters.end()) return false;
-  const bool is_by_default =
-      parameter->default_value != nullptr && parameter->default_value->kind == ExprKind::boolean;
-  return is_by_default || is_passed_as_switch(*function, parameter->name, depth);
-}
-
-// A parameter for which one caller passes a tensor on a GPU, and others may pass one elsewhere.
-bool is_passed_from_gpu(const Expr& expr) {
-  const FunctionDef* function = expr.statement == nullptr ? nullptr : expr.statement->function;
-  const bool is_parameter = expr.kind == ExprKind::name && expr.binding() == nullptr;
-  if (!is_parameter || function == nullptr) return false;
-  return std::ranges::any_of(function->callers, [&](const Call* call) {
-    const Argument* given = passed_argument(*call, *function, expr.word());
-    return given != nullptr && !given->unpacked && is_gpu_value(given->value);
-  });
+  return parameter != function->parameters.end() && parameter->default_value != nullptr &&
+         parameter->default_value->kind == ExprKind::boolean;
 }
 
 // In a function that may train: no method of a module, whose other ways lead to generation, and no
@@ -94,82 +79,67 @@ bool trains_itself(const Expr& part) {
   return !is_of_module && function->decorators.empty();
 }
 
-bool comes_from_gpu(const Expr* expr, int& names_left);
-
-// Of a variable that several branches set: whether what one of them gives comes from a GPU.
-bool is_set_from_gpu(const Expr& name, int& names_left) {
-  const Statement* at = name.statement;
-  const FunctionDef* function = at == nullptr ? nullptr : at->function;
-  if (function == nullptr || name.binding() != nullptr) return false;
-  bool found = false;
-  for_statements(function->body, [&](const Statement& set) {
-    const bool sets = set.kind == StatementKind::assignment && set.word == "=" &&
-                      set.target->kind == ExprKind::name && set.target->word() == name.word() &&
-                      set.range.end < at->range.begin && set.value != nullptr;
-    if (found || !sets || names_left <= 0) return;
-    --names_left;
-    found = comes_from_gpu(set.value, names_left);
-  });
-  return found;
-}
-
-// Computed from a tensor that a caller passes from a GPU, also by way of a few names.
-bool comes_from_gpu(const Expr* expr, int& names_left) {
-  if (expr == nullptr || !is_unplaced_tensor(*expr)) return false;
-  bool found = false;
-  visit(expr, [&](const Expr& part) {
-    if (found || part.kind == ExprKind::lambda) return false;
-    if (&part != expr && is_surely_host(*part.type)) return false;
+// Computed from a tensor of the GPU, also one that a caller passes.
+bool comes_from_gpu(const SourceFacts& facts, const Expr& expr) {
+  if (!is_unplaced_tensor(expr)) return false;
+  const FunctionDef* function = expr.statement == nullptr ? nullptr : expr.statement->function;
+  return script::find_source(facts, expr, [&](const Expr& part) {
+    if (&part != &expr && is_surely_host(*part.type)) return SourceStep::stop;
     // (loss != loss).any(), pred.detach() > 0: no graph, but where the loss is.
-    found = (is_gpu_value(&part) && trains_itself(part)) ||
-            (is_unplaced_tensor(part) && is_passed_from_gpu(part)) || is_part_of_module(&part);
-    const Statement* set = part.kind == ExprKind::name ? part.binding() : nullptr;
-    const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
-                        set->word == "=" && set->function == part.statement->function;
-    if (!found && is_set && names_left > 0) {
-      --names_left;
-      found = comes_from_gpu(set->value, names_left);
-    }
-    if (!found && part.kind == ExprKind::name && is_unplaced_tensor(part)) {
-      found = is_set_from_gpu(part, names_left);
-    }
-    return !found;
+    const bool is_passed = part.statement != nullptr && part.statement->function != function;
+    const bool is_there =
+        (is_gpu_value(&part) && (is_passed || trains_itself(part))) || is_part_of_module(&part);
+    return is_there ? SourceStep::found : SourceStep::go_on;
   });
-  return found;
-}
-
-bool comes_from_gpu(const Expr* expr) {
-  int names_left = 8;
-  return comes_from_gpu(expr, names_left);
 }
 
 // norm = clip_grad_norm_(…): it is where the gradients are.
-bool is_gradient_norm(const Expr* expr) {
-  const Expr* made = expr->type->is(TypeKind::tensor) ? resolved(expr) : nullptr;
-  return made != nullptr && made->call() != nullptr &&
-         made->call()->name == "torch.nn.utils.clip_grad_norm_";
+bool is_gradient_norm(const SourceFacts& facts, const Expr& expr) {
+  const Call* made = expr.type->is(TypeKind::tensor) ? script::origin(facts, expr).call() : nullptr;
+  return made != nullptr && made->name == "torch.nn.utils.clip_grad_norm_";
 }
 
 }  // namespace
 
-bool was_on_gpu(const Expr& value) {
-  const Expr* from = &value;
-  for (int hops = 0; hops < 4 && from != nullptr; ++hops) {
-    const Expr* found = find_inside(from, [](const Expr& part) {
-      return part.type->on_gpu() || (part.call() != nullptr && part.call()->method == "cpu");
-    });
-    if (found != nullptr) return true;
-    while (from->kind != ExprKind::name && !from->children().empty()) from = from->children()[0];
-    const Statement* set = from->kind == ExprKind::name ? from->binding() : nullptr;
-    from = set != nullptr && set->kind == StatementKind::assignment ? set->value : nullptr;
-  }
-  return false;
+bool was_on_gpu(const SourceFacts& facts, const Expr& value) {
+  return script::find_source(facts, value, [](const Expr& part) {
+    const bool was =
+        part.type->on_gpu() || (part.call() != nullptr && part.call()->method == "cpu");
+    return was ? SourceStep::found : SourceStep::go_on;
+  });
 }
 
-bool may_wait(const Expr* expr) {
-  return expr != nullptr && expr->type != nullptr && !is_switch(*expr) &&
-         (is_gpu_value(expr) || is_gradient_norm(expr) || is_part_of_module(expr) ||
-          comes_from_gpu(expr));
+bool is_taken_from_gpu(const SourceFacts& facts, const Expr& value) {
+  if (!value.type->is(TypeKind::unknown)) return false;
+  return script::find_source(facts, value, [&](const Expr& part) {
+    if (is_gpu_value(&part) || comes_from_gpu(facts, part)) return SourceStep::found;
+    switch (part.kind) {
+      case ExprKind::name:
+      case ExprKind::tuple:
+      case ExprKind::list:
+      case ExprKind::comprehension:
+      case ExprKind::binary:
+      case ExprKind::unary:
+        return is_surely_host(*part.type) && !part.type->is(TypeKind::container)
+                   ? SourceStep::stop
+                   : SourceStep::go_on;
+      case ExprKind::call: {
+        const FunctionDef* target = part.call()->target;
+        const bool is_own = target != nullptr && target->name != "__init__" &&
+                            part.call()->name != "torch.nn.Module.__call__";
+        return is_own ? SourceStep::go_on : SourceStep::stop;
+      }
+      default:
+        return SourceStep::stop;
+    }
+  });
+}
+
+bool may_wait(const SourceFacts& facts, const Expr* expr) {
+  if (expr == nullptr || expr->type == nullptr || is_switch(*expr)) return false;
+  const bool may_be = is_gpu_value(expr) || is_gradient_norm(facts, *expr) ||
+                      is_part_of_module(expr) || comes_from_gpu(facts, *expr);
+  return may_be && !is_written_out(facts, *expr);
 }
 
 }  // namespace rooftile::source

@@ -13,6 +13,8 @@
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/rules/trace_finding.h"
+#include "rooftile/script/flow/queries.h"
+#include "rooftile/script/flow/sources.h"
 
 namespace rooftile {
 namespace blocking_copy {
@@ -78,72 +80,54 @@ bool is_pinned(const source::SourceFacts& facts, const source::Call& loader) {
   return source::is_set_by_default(pinned);
 }
 
+using script::SourceStep;
+
 // What the receiver is made from was copied above: `x = x.cuda()`, then `x.float().to(device)`.
-bool is_there_already(const source::SourceFacts& facts, const source::Expr* value, int depth = 0) {
-  constexpr int kMaxDepth = 6;
-  value = source::resolved(value);
-  if (value == nullptr || depth > kMaxDepth) return false;
-  if (value->kind == source::ExprKind::binary || value->kind == source::ExprKind::subscript) {
-    return is_there_already(facts, value->children().front(), depth + 1);
-  }
-  if (value->call() == nullptr) return false;
-  if (source::copies_to_device(facts, *value->call())) return true;
-  return is_there_already(facts, value->call()->receiver, depth + 1);
+bool is_there_already(const source::SourceFacts& facts, const source::Expr* value) {
+  return value != nullptr && script::find_source(facts, *value, [&](const source::Expr& part) {
+           if (part.call() != nullptr) {
+             const bool copies = source::copies_to_device(facts, *part.call());
+             return copies ? SourceStep::found : SourceStep::receiver;
+           }
+           const bool is_passed =
+               part.statement == nullptr || part.statement->function != value->statement->function;
+           return is_passed ? SourceStep::stop : SourceStep::go_on;
+         });
 }
 
-// `torch.zeros(n)`, `torch.ones(n) * weight`
-bool is_filled(const source::Expr* value, int depth = 0) {
-  constexpr int kMaxDepth = 4;
-  const source::Expr* made = source::resolved(value);
-  if (made->kind == source::ExprKind::binary && depth < kMaxDepth) {
-    return std::ranges::any_of(made->children(),
-                               [&](const auto* side) { return is_filled(side, depth + 1); });
-  }
-  return made->call() != nullptr &&
-         is_one_of(made->call()->name,
-                   {"torch.zeros", "torch.ones", "torch.full", "torch.empty", "torch.arange"});
-}
-
-// The name, unpacked from what an own function returns, stands there for a tensor that it makes:
-// `mask = torch.zeros(n)`.
-bool is_made_by_callee(const source::Expr& name) {
-  const source::Statement* binding = name.kind == source::ExprKind::name ? name.binding() : nullptr;
-  const source::Expr* target = binding == nullptr ? nullptr : binding->target;
-  const source::Call* call =
-      binding == nullptr || binding->value == nullptr ? nullptr : binding->value->call();
-  if (call == nullptr || call->target == nullptr || target == nullptr) return false;
-  if (target->kind != source::ExprKind::tuple) return false;
-  std::size_t place = 0;
-  while (place < target->children().size() && target->children()[place]->word() != name.word())
-    ++place;
-  bool is_made = false;
-  source::for_statements(call->target->body, [&](const source::Statement& statement) {
-    const source::Expr* given =
-        statement.kind == source::StatementKind::return_ ? statement.value : nullptr;
-    const bool is_tuple = given != nullptr && given->kind == source::ExprKind::tuple &&
-                          given->children().size() == target->children().size();
-    if (!is_tuple || place >= given->children().size()) return;
-    is_made = is_made || is_filled(given->children()[place]);
+// `torch.zeros(n)`, `torch.ones(n) * weight`; tokenizer(texts, return_tensors="pt"): new tensors,
+// none of which the loader has pinned.
+bool is_new(const source::SourceFacts& facts, const source::Expr& value) {
+  return script::find_source(facts, value, [](const source::Expr& part) {
+    const source::Call* call = part.call();
+    if (call == nullptr) {
+      const bool is_followed =
+          part.kind == source::ExprKind::name || part.kind == source::ExprKind::binary;
+      return is_followed ? SourceStep::go_on : SourceStep::stop;
+    }
+    const bool is_made = is_one_of(call->name, {"torch.zeros", "torch.ones", "torch.full",
+                                                "torch.empty", "torch.arange"}) ||
+                         (call->target == nullptr &&
+                          contains_any(lower(call->method), {"token", "processor", "encode"}));
+    if (is_made) return SourceStep::found;
+    return call->target == nullptr ? SourceStep::stop : SourceStep::go_on;
   });
-  return is_made;
 }
 
-// tokenizer(texts, return_tensors="pt"): new tensors, none of which the loader has pinned.
-bool is_encoded(const source::Expr* value) {
-  const source::Expr* made = source::resolved(value);
-  if (made == nullptr) return false;
-  if (made->call() == nullptr) return is_made_by_callee(*made);
-  // What an own function computes is new as well, or on the GPU.
-  if (made->call()->target != nullptr) {
-    const source::Type& given = *made->call()->target->returns;
-    return given.is(source::TypeKind::tensor) && given.residence != source::Residence::host;
-  }
-  return contains_any(lower(made->call()->method), {"token", "processor", "encode"});
+// What an own function computes is new as well, or on the GPU.
+bool is_computed(const source::SourceFacts& facts, const source::Expr& value) {
+  const source::Call* made = script::written(facts, value).call();
+  if (made == nullptr || made->target == nullptr) return false;
+  const source::Type& given = *made->target->returns;
+  return given.is(source::TypeKind::tensor) && given.residence != source::Residence::host;
 }
 
 bool is_blocking(const source::SourceFacts& facts, const source::Call& copy) {
   if (!source::copies_to_device(facts, copy) || copy.unknown_arguments) return false;
-  if (is_there_already(facts, copy.receiver) || is_encoded(copy.receiver)) return false;
+  const source::Expr& copied = *copy.receiver;
+  const bool is_no_batch =
+      is_there_already(facts, &copied) || is_new(facts, copied) || is_computed(facts, copied);
+  if (is_no_batch) return false;
   for (const std::string_view name : {"non_blocking", "async"}) {
     if (!facts.argument(copy, name).absent() && !facts.argument(copy, name).is_false())
       return false;
@@ -191,25 +175,10 @@ const source::Call* unseen_loader(const source::SourceFacts& facts, const Loader
   return found;
 }
 
-// `x`, `x.cuda()`, `Variable(x)`: what was copied, and nothing made of it.
-bool is_copied_alone(const source::Expr* value, std::string_view name) {
-  while (value != nullptr && value->call() != nullptr) {
-    const source::Call& call = *value->call();
-    if (call.target != nullptr) return false;
-    const bool is_wrapped = call.method == "Variable" && !call.arguments.empty();
-    value = is_wrapped ? call.arguments.front().value : call.receiver;
-  }
-  return value != nullptr && value->kind == source::ExprKind::name && value->word() == name;
-}
-
-// `def make_variable(x): x = x.cuda(); return Variable(x)`
-bool returns_copy(const source::FunctionDef& function, std::string_view name) {
-  bool returns = false;
-  source::for_statements(function.body, [&](const source::Statement& statement) {
-    returns = returns || (statement.kind == source::StatementKind::return_ &&
-                          is_copied_alone(statement.value, name));
-  });
-  return returns;
+// `def make_variable(x): x = x.cuda(); return Variable(x)`: a call of it may give the copy itself.
+bool gives(const source::SourceFacts& facts, const source::Call& call, const source::Call& copy) {
+  const auto origins = script::origins(facts, *call.expr);
+  return std::ranges::find(origins, copy.expr) != origins.end();
 }
 
 // `make_variable(data)`: the argument that an own function copies and gives back.
@@ -219,7 +188,7 @@ const source::Expr* handed_to_copy(const source::SourceFacts& facts, const sourc
   for (const source::Call* inner : function->calls) {
     const source::Expr* copied = inner->receiver;
     if (copied == nullptr || copied->kind != source::ExprKind::name) continue;
-    if (!is_blocking(facts, *inner) || !returns_copy(*function, copied->word())) continue;
+    if (!is_blocking(facts, *inner) || !gives(facts, call, *inner)) continue;
     if (!source::is_reached_by_default(facts, *inner)) continue;
     const source::Argument* given = source::passed_argument(call, *function, copied->word());
     if (given != nullptr && !is_there_already(facts, given->value)) return given->value;
@@ -228,16 +197,18 @@ const source::Expr* handed_to_copy(const source::SourceFacts& facts, const sourc
 }
 
 // In a helper that gives back what it copies: its callers are told.
-bool is_inside_helper(const source::Call& copy) {
-  return copy.function != nullptr && !copy.function->callers.empty() && copy.receiver != nullptr &&
+bool is_inside_helper(const source::SourceFacts& facts, const source::Call& copy) {
+  return copy.function != nullptr && copy.receiver != nullptr &&
          copy.receiver->kind == source::ExprKind::name &&
-         returns_copy(*copy.function, copy.receiver->word());
+         std::ranges::any_of(copy.function->callers, [&](const source::Call* caller) {
+           return gives(facts, *caller, copy);
+         });
 }
 
 // What the call copies to the GPU while the host waits; null for other calls.
 const source::Expr* copied_value(const source::SourceFacts& facts, const source::Call& call) {
   if (!is_blocking(facts, call)) return handed_to_copy(facts, call);
-  return is_inside_helper(call) ? nullptr : call.receiver;
+  return is_inside_helper(facts, call) ? nullptr : call.receiver;
 }
 
 // `for batch in loader:`, `for i, batch in enumerate(loader):`: the whole of what the loader gives.

@@ -5,13 +5,13 @@
 #include <unordered_set>
 #include <vector>
 
-#include "rooftile/analysis/source/filled_tensors.h"
-#include "rooftile/analysis/source/host_makers.h"
+#include "rooftile/analysis/source/host_allocations.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/flow/sources.h"
 
 namespace rooftile {
 namespace made_on_host_then_moved {
@@ -70,9 +70,13 @@ bool binds_name(const Expr* target, std::string_view variable) {
   return last_name(target) == variable;
 }
 
+bool is_made(const SourceFacts& facts, const Expr* value) {
+  return value != nullptr && host_allocation(facts, *value) != nullptr;
+}
+
 // The host reads the variable too: before the move for something that is not made from nothing, or
 // after it.
-bool is_used_on_host(const Call& maker, const Call& move) {
+bool is_used_on_host(const SourceFacts& facts, const Call& maker, const Call& move) {
   const Statement* first = maker.statement;
   if (first == move.statement || first->target == nullptr) return false;
   const std::string_view variable = last_name(first->target);
@@ -85,16 +89,16 @@ bool is_used_on_host(const Call& maker, const Call& move) {
     if (!is_other || !reads_variable(*statement, variable)) continue;
     const bool is_before = statement->range.begin < move.statement->range.begin;
     if (!is_before && (is_replaced || is_last)) continue;
-    if (!is_before || host_maker(statement->value) == nullptr) return true;
+    if (!is_before || !is_made(facts, statement->value)) return true;
   }
   return false;
 }
 
 // `Tensor(np.random.normal(…))` copies to the GPU without a call that says so.
-const Call* moving_maker(const Call& call) {
+const Call* moving_maker(const SourceFacts& facts, const Call& call) {
   if (call.expr->children().empty() || !is_gpu_class(*call.expr->children()[0])) return nullptr;
   if (!is_legacy_class(*call.expr->children()[0])) return nullptr;
-  return is_maker(call) && !has_only_sizes(call) ? &call : nullptr;
+  return makes_on_host(facts, call) && !has_only_sizes(call) ? &call : nullptr;
 }
 
 // A variable of whose shape, size or device its function asks.
@@ -119,7 +123,7 @@ bool is_used_as_tensor(const Expr& name) {
 }
 
 // `x.to(y)`, `x.type_as(y)`, `x.type(y.type())` with a tensor that may be on the GPU.
-bool follows_tensor(const Call& call) {
+bool follows_tensor(const SourceFacts& facts, const Call& call) {
   if (call.receiver == nullptr || call.arguments.size() != 1) return false;
   const Expr* other = call.arguments.front().value;
   if (call.method == "type") {
@@ -134,7 +138,7 @@ bool follows_tensor(const Call& call) {
   const bool may_be = call.method != "to" || is_used_as_tensor(*other);
   const bool is_unknown = may_be && like.is(TypeKind::unknown);
   return like.on_gpu() || (like.is(TypeKind::tensor) && like.residence != Residence::host) ||
-         (is_unknown && host_maker(other) == nullptr);
+         (is_unknown && !is_made(facts, other));
 }
 
 // `x.type(torch.cuda.LongTensor)`
@@ -182,7 +186,7 @@ const Call* maker_handed_over(const SourceFacts& facts, const Call& call) {
   if (!is_plain) return nullptr;
   for (const Parameter& parameter : function->parameters) {
     const Argument* given = passed_argument(call, *function, parameter.name);
-    const Call* maker = given == nullptr ? nullptr : host_maker(given->value);
+    const Call* maker = given == nullptr ? nullptr : host_allocation(facts, *given->value);
     if (maker == nullptr || !moves_parameter(facts, *function, parameter.name)) continue;
     return runs_step(*function) ? nullptr : maker;
   }
@@ -248,12 +252,14 @@ bool asks_for_host_tensor(const Call& call) {
 
 // The tensor that the call copies from the host, where it is made from nothing in the same pass.
 const Call* moved_maker(const SourceFacts& facts, const Call& call) {
-  if (const Call* maker = moving_maker(call)) return maker;
+  if (const Call* maker = moving_maker(facts, call)) return maker;
   const bool copies =
-      copies_to_device(facts, call) || follows_tensor(call) || converts_to_gpu(call);
-  const Call* maker = copies ? host_maker(call.receiver) : maker_handed_over(facts, call);
-  const bool is_kept = maker != nullptr && (!is_in_same_loop(*maker, call) ||
-                                            is_used_on_host(*maker, call) || is_data(*maker, call));
+      copies_to_device(facts, call) || follows_tensor(facts, call) || converts_to_gpu(call);
+  const Call* maker =
+      copies ? host_allocation(facts, *call.receiver) : maker_handed_over(facts, call);
+  const bool is_kept =
+      maker != nullptr && (!is_in_same_loop(*maker, call) || is_used_on_host(facts, *maker, call) ||
+                           is_data(*maker, call));
   const bool is_once = maker != nullptr && (asks_for_host_tensor(call) || is_kept_for_later(call));
   return is_kept || is_once ? nullptr : maker;
 }
@@ -276,7 +282,23 @@ bool only_moves(const Call& maker, const Call& move) {
           (move.method == "cuda" && move.arguments.empty()));
 }
 
-Finding finding_for(const Call& maker, const Call& move) {
+// The GPU's exp() and cos() differ from the host's in the last bits.
+bool rounds_alike(const SourceFacts& facts, const Call& maker, const Call& move) {
+  using script::SourceStep;
+  const Expr& moved = move.receiver == nullptr ? *maker.expr : *move.receiver;
+  return !script::find_source(facts, moved, [](const Expr& part) {
+    const Call* call = part.call();
+    const bool differs =
+        (part.kind == ExprKind::binary && part.word() == "**") ||
+        (call != nullptr && call->target == nullptr &&
+         is_one_of(call->method,
+                   {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
+                    "tanh", "sigmoid", "softmax", "erf", "pow", "rsqrt", "linspace", "logspace"}));
+    return differs ? SourceStep::found : SourceStep::go_on;
+  });
+}
+
+Finding finding_for(const SourceFacts& facts, const Call& maker, const Call& move) {
   const bool is_random =
       maker.method.starts_with("rand") ||
       maker.file->slice(maker.expr->range).find("random") != std::string_view::npos;
@@ -290,7 +312,9 @@ Finding finding_for(const Call& maker, const Call& move) {
   Fix fix{is_torch ? fmt::format("Pass device={} to torch.{}, so that the GPU fills it", device,
                                  maker.method)
                    : "Make it on the GPU: torch.randn, torch.ones or torch.full with device=",
-          is_random ? Exactness::changes_training : Exactness::bit_exact};
+          is_random                          ? Exactness::changes_training
+          : rounds_alike(facts, maker, move) ? Exactness::bit_exact
+                                             : Exactness::exact_arithmetic};
   if (is_torch && maker.statement == move.statement && &move != &maker) {
     const auto made = add_argument(maker, "device", device);
     add_edit(made, fix);
@@ -321,7 +345,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
       const bool runs =
           trains ? is_hot_or_evaluated(facts, *call) : is_evaluated_on_gpu(facts, *call);
       if (!runs) continue;
-      if (seen.insert(maker).second) findings.push_back(finding_for(*maker, *call));
+      if (seen.insert(maker).second) findings.push_back(finding_for(facts, *maker, *call));
     }
   }
   return findings;

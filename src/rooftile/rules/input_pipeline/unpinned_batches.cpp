@@ -5,9 +5,9 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/analysis/source/returned_loaders.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/flow/sources.h"
 
 namespace rooftile {
 
@@ -123,8 +123,7 @@ bool is_passed_false(const SourceFacts& facts, const Value& pinned) {
         });
       });
   if (is_open) return false;
-  const auto passed = passed_values(*pinned.expr);
-  return !passed.empty() && std::ranges::all_of(passed, [&](const Expr* each) {
+  return std::ranges::all_of(script::origins(facts, *pinned.expr), [&](const Expr* each) {
     const Value value = facts.value(each);
     return value.is_false() && !is_set_by_default(value);
   });

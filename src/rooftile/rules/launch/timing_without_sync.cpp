@@ -164,7 +164,7 @@ Interval between(const SourceFacts& facts, const Statement& start, const Stateme
     const ByteRange at = call->expr->range;
     if (at.begin <= begin || at.begin >= end || at.end > end || is_clock(*call)) continue;
     interval.has_gpu_work = interval.has_gpu_work || runs_gpu_work(*call);
-    const bool waits = waits_for_gpu(*call) || may_read_result(*call);
+    const bool waits = waits_for_gpu(facts, *call) || may_read_result(*call);
     interval.waits = interval.waits || (waits && !is_rare(facts, *call->statement, loop, last));
   }
   for (const HostRead& read : host_reads(facts, file)) {
@@ -294,7 +294,7 @@ bool is_untimed_pass(const SourceFacts& facts, const Expr& part, const Statement
         std::any_of(one.branches.begin(), one.branches.end(),
                     [](const Branch& branch) { return contains(branch.condition, "%"); });
     const bool is_untimed = one.anchor != nullptr && is_outside(*one.anchor);
-    if (!is_rarely && !is_untimed && waits_for_gpu(*one.call)) return false;
+    if (!is_rarely && !is_untimed && waits_for_gpu(facts, *one.call)) return false;
     const bool is_work =
         one.call->name == "torch.nn.Module.__call__" || one.call->method == "backward";
     const bool is_timed = one.anchor != nullptr && (one.anchor->range.begin < part.range.begin ||

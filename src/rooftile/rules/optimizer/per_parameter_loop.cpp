@@ -5,10 +5,10 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/own_optimizers.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/analysis/source/returned_loaders.h"
 #include "rooftile/analysis/source/weight_loops.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/flow/sources.h"
 
 namespace rooftile {
 namespace optimizer_per_parameter_loop_rule {
@@ -77,25 +77,24 @@ bool is_one_of_list(const Expr* module) {
 }
 
 // The class of a module, also of one that all callers pass; null where it is not known.
-const ClassDef* class_of(const Expr& module, int depth = 0) {
-  constexpr int kFewCalls = 3;
-  if (module.type->class_def != nullptr || depth > kFewCalls) return module.type->class_def;
-  const ClassDef* found = nullptr;
-  for (const Expr* passed : passed_values(module)) {
-    const ClassDef* def = class_of(*passed, depth + 1);
+const ClassDef* class_of(const SourceFacts& facts, const Expr& module) {
+  const ClassDef* found = module.type->class_def;
+  if (found != nullptr) return found;
+  for (const Expr* passed : script::origins(facts, module)) {
+    const ClassDef* def = passed->type->class_def;
     if (def == nullptr || (found != nullptr && found != def)) return nullptr;
     found = def;
   }
   return found;
 }
 
-bool is_small(const Call& list) {
+bool is_small(const SourceFacts& facts, const Call& list) {
   const Expr* module = resolved(list.receiver);
   if (is_one_of_list(module)) return true;
   if (list.receiver_type().is(TypeKind::loss)) return true;  // the centers of a center loss
   // The centres of a loss are one tensor or two.
   if (contains_any(lower(last_name(module)), {"criterion", "loss"})) return true;
-  const ClassDef* def = module == nullptr ? nullptr : class_of(*module);
+  const ClassDef* def = module == nullptr ? nullptr : class_of(facts, *module);
   if (def == nullptr || def->layers.empty() || def->layers.size() >= kFewLayers) return false;
   return !may_hold_more(*def) &&
          std::none_of(def->layers.begin(), def->layers.end(), [](const Layer& layer) {
@@ -226,7 +225,8 @@ std::optional<Finding> judge(const SourceFacts& facts, const File& file, const S
   if (loop.kind != StatementKind::for_) return std::nullopt;
   WeightList list = lists_parameters(loop.value);
   if (list.shown == nullptr) list = weights_by_key(loop);
-  if (list.shown == nullptr || (list.call != nullptr && is_small(*list.call))) return std::nullopt;
+  if (list.shown == nullptr || (list.call != nullptr && is_small(facts, *list.call)))
+    return std::nullopt;
   const LoopBody body = read_body(loop);
   if (body.operation == nullptr || body.is_multi_tensor) return std::nullopt;
   if (may_be_numbers(list, loop, *body.operation)) return std::nullopt;
@@ -288,7 +288,8 @@ std::optional<Finding> judge_norms(const SourceFacts& facts, const File& file,
   if (statement.loop != nullptr) return std::nullopt;
   WeightList list;
   const Expr* norms = norms_in(statement, list);
-  if (norms == nullptr || (list.call != nullptr && is_small(*list.call))) return std::nullopt;
+  if (norms == nullptr || (list.call != nullptr && is_small(facts, *list.call)))
+    return std::nullopt;
   const std::string_view text = file.slice(norms->range);
   if (text.find("_foreach") != std::string_view::npos) return std::nullopt;
   if (!runs_each_step(facts, statement)) return std::nullopt;

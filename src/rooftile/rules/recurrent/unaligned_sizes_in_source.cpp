@@ -50,8 +50,8 @@ std::int64_t aligned(const Size& size) { return (size.units + kStep - 1) / kStep
 Finding hidden_finding(const Call& call, const Size& size) {
   Finding finding = finding_at(
       call,
-      fmt::format("{} with a hidden size of {}{}: rows of its weights do not start at 16-byte "
-                  "addresses in 16 bits",
+      fmt::format("{} with a hidden size of {}{}, not a multiple of 8: rows of its weights in fp16 "
+                  "or bf16 are not 16-byte aligned",
                   call.method, size.units, size.is_default ? " (default)" : ""),
       {fmt::format("Choose {} before the next training", aligned(size)),
        Exactness::changes_training});
@@ -62,8 +62,8 @@ Finding hidden_finding(const Call& call, const Size& size) {
 Finding input_finding(const Call& call, const Size& size) {
   Finding finding = finding_at(
       call,
-      fmt::format("{} reads {}{} features: rows of input and weights do not start at 16-byte "
-                  "addresses in 16 bits",
+      fmt::format("{} reads {}{} features, not a multiple of 8: rows of input and weights in fp16 "
+                  "or bf16 are not 16-byte aligned",
                   call.method, size.units, size.is_default ? " (default)" : ""),
       {fmt::format("Choose {} for the embedding or layer before, or pad the features with zeros",
                    aligned(size)),

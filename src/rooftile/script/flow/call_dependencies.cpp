@@ -70,6 +70,11 @@ bool Flow::connect_library_call(NodeId id, const Function& function, const Instr
     }
     return true;
   }
+  // enumerate() gives pairs.
+  if (is_plain && call.name != "enumerate" && library_call(call.name).gives == Gives::argument) {
+    depend_on_argument(0, Certainty::literal);
+    return true;
+  }
   const bool is_declared = call.name == "typer.Option" || call.name == "typer.Argument";
   const bool has_fallback =
       is_one_of(call.name, {"os.environ.get", "os.getenv"}) || source::is_fallback(call);
@@ -137,28 +142,74 @@ std::vector<const source::FunctionDef*> Flow::overrides(const source::FunctionDe
 
 // Once it is known which list is unpacked, or what is called.
 void Flow::connect_more(NodeId id) {
-  const Node& first = nodes_[nodes_[id].dependencies.front().node];
+  const NodeId whole = nodes_[id].dependencies.front().node;
+  const Node& first = nodes_[whole];
   const Key key = nodes_[id].key;
-  const Instruction& made = static_cast<const Function*>(key.owner)->values[key.id];
   if (first.value.is_never_made() && !first.is_open) return;
-  const Value* only = first.is_open ? nullptr : first.value.only();
-  if (only == nullptr || only->found == nullptr) {
-    const bool names_function = only != nullptr && made.op == Op::call;
-    if (!names_function) return may_be_anything(id);
+  const auto& function = *static_cast<const Function*>(key.owner);
+  const Instruction* made = key.kind == NodeKind::value ? &function.values[key.id] : nullptr;
+  if (made == nullptr || made->op != Op::call) {
+    const std::string_view place = made == nullptr        ? std::string_view()
+                                   : made->op == Op::item ? made->expr->children()[1]->word()
+                                                          : made->word;
+    if (first.is_open) return may_be_anything(id);
+    if (first.value.is_anything()) {
+      return connect_unwritten(id, whole, place) ? void() : may_be_anything(id);
+    }
+    for (const Value& each : std::vector(first.value.constants())) connect_items(id, each, place);
+    return;
   }
-  if (made.op != Op::call) return connect_items(id, *only, made.word);
+  const Value* only = first.is_open ? nullptr : first.value.only();
+  if (only == nullptr) return may_be_anything(id);
   if (only->found != nullptr && only->found->function() != nullptr) {
-    return connect_called(id, *only->found->function(), context_of(*made.expr->call()));
+    return connect_called(id, *only->found->function(), context_of(*made->expr->call()));
   }
   const auto& functions = facts_->store().functions_by_name;
   const auto named = only->kind == ValueKind::name ? functions.find(only->text) : functions.end();
   if (named == functions.end()) return may_be_anything(id);
-  connect_called(id, *named->second, context_of(*made.expr->call()));
+  connect_called(id, *named->second, context_of(*made->expr->call()));
+}
+
+// What a comprehension makes, and the parts of what a pass over zip() and enumerate() gives. False
+// where the whole may be something else, too.
+bool Flow::connect_unwritten(NodeId id, NodeId whole, std::string_view place) {
+  std::vector<NodeId> items;
+  for (const NodeId end : ends(whole)) {
+    const Key key = nodes_[end].key;
+    const auto& function = *static_cast<const Function*>(key.owner);
+    if (key.kind == NodeKind::value && place.empty()) {
+      const Instruction& made = function.values[key.id];
+      const bool is_list =
+          made.op == Op::sequence && made.word == "comprehension" && made.operands.size() == 1;
+      if (!is_list) return false;
+      items.push_back(node_of(function, made.operands[0], key.context));
+      continue;
+    }
+    if (key.kind != NodeKind::pass || place.empty()) return false;
+    for (const NodeId iterated : ends(node_of(function, key.id, key.context))) {
+      const source::Expr* expr = expr_of(iterated);
+      const source::Call* call = expr == nullptr ? nullptr : expr->call();
+      const auto index = parse_integer(place);
+      if (call == nullptr || call->unknown_arguments || !index || *index < 0) return false;
+      const bool counts = call->name == "enumerate";
+      if (!counts && call->name != "zip") return false;
+      if (counts && *index != 1) return false;
+      const auto argument = static_cast<std::size_t>(counts ? 0 : *index);
+      const Key inner = nodes_[iterated].key;
+      const auto& at = *static_cast<const Function*>(inner.owner);
+      const std::span<const ValueId> operands = at.values[inner.id].operands;
+      if (argument + 1 >= operands.size()) return false;
+      items.push_back(pass_of(node_of(at, operands[argument + 1], inner.context)));
+    }
+  }
+  for (const NodeId item : items) depend(id, item, Certainty::constant);
+  return !items.empty();
 }
 
 // The item at a place of a list or tuple that is written out; all of them without a place.
 void Flow::connect_items(NodeId id, const Value& list, std::string_view place) {
-  const bool is_row = list.kind == ValueKind::list && list.found->kind != source::ExprKind::dict;
+  const bool is_row = list.kind == ValueKind::list && list.found != nullptr &&
+                      list.found->kind != source::ExprKind::dict;
   const std::span<const Expr* const> items =
       is_row ? list.found->children() : std::span<const Expr* const>();
   const bool is_whole = std::ranges::none_of(

@@ -47,7 +47,19 @@ void Flow::connect(NodeId id) {
       return connect_variable(id);
     case NodeKind::results:
       return connect_results(id);
+    case NodeKind::pass:
+      depend(id, node_of(*static_cast<const Function*>(nodes_[id].key.owner), nodes_[id].key.id,
+                         nodes_[id].key.context));
+      nodes_[id].rule = Rule::items;
+      nodes_[id].may_depend_on_more = true;
+      return;
   }
+}
+
+Flow::NodeId Flow::pass_of(NodeId value) {
+  Key key = nodes_[value].key;
+  key.kind = NodeKind::pass;
+  return node(key);
 }
 
 void Flow::connect_value(NodeId id) {
@@ -75,7 +87,7 @@ void Flow::connect_value(NodeId id) {
     case Op::attribute:
       return connect_attribute(id, made);
     case Op::item:
-      return connect_item(id, made);
+      return connect_item(id, function, made);
     case Op::call:
       return connect_call(id, function, key.id);
     case Op::operation:
@@ -96,8 +108,9 @@ void Flow::connect_value(NodeId id) {
       name.text = made.word;
       return is_constant(id, name);
     }
-    case Op::element:
     case Op::iterate:
+      return depend(id, pass_of(node_of(function, made.operands[0], key.context)));
+    case Op::element:
       depend_on_operands(Rule::items);
       nodes_[id].may_depend_on_more = true;
       return;
@@ -140,11 +153,30 @@ void Flow::connect_parameter(NodeId id, const Function& function, const Instruct
   if (found == nullptr || found->starred || found->double_starred) return may_be_anything(id);
   const std::uint32_t context = nodes_[id].key.context;
   if (context != 0) return connect_caller(id, *contexts_[context], *def, *found);
+  if (function.kind == FunctionKind::lambda) connect_beside(id, function);
   // A lambda is called by whoever gets it.
   const bool is_open = function.kind == FunctionKind::lambda || def->callers.size() >= kMaxCallers;
   if (is_open) return may_be_anything(id);
   for (const source::Call* caller : def->callers) connect_caller(id, *caller, *def, *found);
   if (def->callers.empty()) connect_default(id, *def, *found);
+}
+
+// `copy_all(batch, lambda x: x.to(device))`: what the call gets that gets the lambda, or what the
+// lambda itself gets.
+void Flow::connect_beside(NodeId id, const Function& lambda) {
+  if (lambda.outer == nullptr) return;
+  const Function& outer = *lambda.outer;
+  const auto is_lambda = [&](ValueId value) {
+    while (outer.values[value].op == Op::name) value = outer.values[value].operands[0];
+    const Expr* made = outer.values[value].expr;
+    return made != nullptr && made->function() == lambda.def;
+  };
+  for (const Instruction& each : outer.values) {
+    const bool gets = each.op == Op::call && std::ranges::any_of(each.operands, is_lambda);
+    for (std::size_t i = 1; gets && i < each.operands.size(); ++i) {
+      if (!is_lambda(each.operands[i])) depend(id, node_of(outer, each.operands[i], 0));
+    }
+  }
 }
 
 void Flow::connect_caller(NodeId id, const source::Call& caller, const source::FunctionDef& def,
@@ -377,15 +409,20 @@ void Flow::connect_fields(NodeId id, const source::ClassDef& def, std::string_vi
   }
 }
 
-// config["workers"] of a dict that the given files write out.
-void Flow::connect_item(NodeId id, const Instruction& made) {
+// config["workers"] of a dict that the given files write out; sizes[1].
+void Flow::connect_item(NodeId id, const Function& function, const Instruction& made) {
   const source::Store& store = facts_->store();
   if (const Expr* item = source::written_item(store, *made.expr)) {
     return depend(id, item, Certainty::configurable);
   }
   const source::Option* option = option_of(store, source::parsed_key(store, *made.expr));
-  if (option == nullptr) return may_be_anything(id);
-  connect_option(id, *option);
+  if (option != nullptr) return connect_option(id, *option);
+  const bool is_by_index = made.expr->kind == ExprKind::subscript && made.operands.size() == 2 &&
+                           made.expr->children()[1]->kind == ExprKind::integer;
+  if (!is_by_index) return may_be_anything(id);
+  depend(id, node_of(function, made.operands[0], nodes_[id].key.context));
+  nodes_[id].rule = Rule::items;
+  nodes_[id].may_depend_on_more = true;
 }
 
 void Flow::connect_option(NodeId id, const source::Option& option) {

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "rooftile/script/flow/known_value.h"
+#include "rooftile/script/flow/sources.h"
 #include "rooftile/script/ir/lower.h"
 #include "rooftile/workload/source_store.h"
 
@@ -59,6 +61,11 @@ class Flow {
   // What an expression evaluates to in its function, whoever calls that. The facts are the same for
   // all, and do not change in between; they may move.
   const KnownValue& value(const source::SourceFacts& facts, const source::Expr& expr);
+  // As in sources.h.
+  bool find_source(const source::SourceFacts& facts, const source::Expr& value,
+                   const std::function<SourceStep(const source::Expr&)>& judge);
+  std::vector<const source::Expr*> origins(const source::SourceFacts& facts,
+                                           const source::Expr& value);
 
  private:
   using Expr = source::Expr;
@@ -70,6 +77,7 @@ class Flow {
     attribute,  // of the objects of a class of the given files
     variable,   // of a module
     results,    // of a function
+    pass,       // over a value: an item of it
   };
 
   struct Key {
@@ -132,6 +140,7 @@ class Flow {
   void connect_block(NodeId id);
   void connect_phi(NodeId id, const Function& function, const Instruction& phi);
   void connect_parameter(NodeId id, const Function& function, const Instruction& made);
+  void connect_beside(NodeId id, const Function& lambda);
   void connect_caller(NodeId id, const source::Call& caller, const source::FunctionDef& def,
                       const source::Parameter& parameter);
   void connect_default(NodeId id, const source::FunctionDef& def,
@@ -145,13 +154,15 @@ class Flow {
   void connect_attribute_cell(NodeId id);
   void connect_fields(NodeId id, const source::ClassDef& def, std::string_view word);
   void connect_variable(NodeId id);
-  void connect_item(NodeId id, const Instruction& made);
+  void connect_item(NodeId id, const Function& function, const Instruction& made);
   void connect_option(NodeId id, const source::Option& option);
   void connect_call(NodeId id, const Function& function, ValueId value);
   bool connect_library_call(NodeId id, const Function& function, const Instruction& made);
+  bool connect_unwritten(NodeId id, NodeId whole, std::string_view place);
   void connect_results(NodeId id);
   void connect_more(NodeId id);
   void connect_items(NodeId id, const Value& list, std::string_view place);
+  NodeId pass_of(NodeId value);
   void connect_called(NodeId id, const source::FunctionDef& def, std::uint32_t context);
   const source::Option* configured(const Expr& expr) const;
   std::vector<const source::FunctionDef*> overrides(const source::FunctionDef& def);
@@ -175,6 +186,12 @@ class Flow {
   Reach reach_of_edge(const Node& node, std::size_t& next, BlockId from, BlockId to) const;
   const Instruction& instruction(const Node& node) const;
 
+  // Where they come from (sources.cpp).
+  std::vector<NodeId> alternatives(NodeId id);
+  std::vector<NodeId> ends(NodeId id);
+  std::vector<NodeId> parts(NodeId id, SourceStep step);
+  const Expr* expr_of(NodeId id) const;
+
   const source::SourceFacts* facts_ = nullptr;
   Graphs& graphs_;
   std::deque<Node> nodes_;
@@ -190,5 +207,6 @@ class Flow {
 
 // Of the facts, made as they are asked for.
 Graphs& graphs_of(const source::SourceFacts& facts);
+Flow& flow_of(const source::SourceFacts& facts);
 
 }  // namespace rooftile::script

@@ -6,6 +6,7 @@
 
 #include "rooftile/readers/python/read_python.h"
 #include "rooftile/script/flow/known_value.h"
+#include "rooftile/script/flow/sources.h"
 
 namespace rooftile::script {
 namespace {
@@ -106,6 +107,11 @@ const ValueCase kBranches[] = {
     {"n = 1\nwhile True:\n  n = 0\n  break\nask(n)", "0"},
     {"for n in [3, 3]:\n  ask(n)", "3"},
     {"for n in [3, 4]:\n  ask(n)", "?"},
+    {"for i, n in enumerate([3, 3]):\n  ask(n)", "3"},
+    {"for m, n in zip([1, 1], [3, 3]):\n  ask(n)", "3"},
+    {"for n in [3 for i in x]:\n  ask(n)", "3"},
+    {"n = (3, 4)\nask(n[1])", "4"},
+    {"n = (3, 4)\nask(n[x])", "?"},
     {"n = 4\nmatch v:\n  case n:\n    ask(n)", "?"},
     {"n = 4\ntry:\n  f()\nexcept E as n:\n  ask(n)", "?"},
     {"n = 4\nx = [n for n in y]\nask(n)", "4"},
@@ -188,6 +194,59 @@ const ValueCase kOptions[] = {
     {"exec(open('c.py').read())\nn = 3\ndef f():\n  ask(n)", "3 by default"},
 };
 INSTANTIATE_TEST_SUITE_P(Options, FlowValues, testing::ValuesIn(kOptions));
+
+// ---- origins
+
+// What the first call of `ask` gets may be, as it is written.
+std::string asked_origins(const std::string& script) {
+  const SourceFacts facts = read_python_text("train.py", script).value();
+  const auto& calls = facts.method_calls("ask");
+  if (calls.empty()) return "no call";
+  std::string text;
+  for (const source::Expr* each : origins(facts, *calls[0]->arguments[0].value)) {
+    if (!text.empty()) text += ", ";
+    text += each->statement->file->slice(each->range);
+  }
+  return text;
+}
+
+class FlowOrigins : public testing::TestWithParam<ValueCase> {};
+
+TEST_P(FlowOrigins, AreWhereTheValueWasMade) {
+  EXPECT_EQ(asked_origins(GetParam().script), GetParam().value) << GetParam().script;
+}
+
+const ValueCase kOrigins[] = {
+    {"ask(make(4))", "make(4)"},
+    {"x = make()\ny = x\nask(y)", "make()"},
+    {"if a:\n  x = f()\nelse:\n  x = g()\nask(x)", "f(), g()"},
+    {"if False:\n  x = f()\nelse:\n  x = g()\nask(x)", "g()"},
+    {"x = f()\nfor i in y:\n  x = g(x)\nask(x)", "f(), g(x)"},
+    {"x = f()\nfor i in y:\n  x = x\nask(x)", "f()"},
+    {"x, y = f(), g()\nask(y)", "g()"},
+    {"x, y = f()\nask(y)", "y"},
+    {"ask(f() if a else g())", "f(), g()"},
+    {"x = None\nask(x or f())", "f()"},
+    {"def f(x):\n  ask(x)\nf(g())\nf(h())", "g(), h()"},
+    {"def f(x, y=2):\n  ask(y)\nf(g())", "2"},
+    {"def f(x):\n  y = x\n  ask(y)", "x"},
+    {"def f(x):\n  return g(x)\nask(f(1))", "g(x)"},
+    {"def f(x):\n  return x\nask(f(g()))\nf(h())", "g()"},
+    {"def f(a):\n  if a:\n    return g()\n  return h()\nask(f(True))", "g()"},
+    {"def f():\n  return g(), h()\na, b = f()\nask(b)", "h()"},
+    {"def f(a):\n  if a:\n    return 1, g()\n  return 2, h()\na, b = f(c)\nask(b)", "g(), h()"},
+    {"class C:\n  def __init__(self, x):\n    self.x = x\n  def f(self):\n    ask(self.x)\nC(g())",
+     "g()"},
+    {"f = lambda x: g(x)\nask(f(1))", "g(x)"},
+    {"from torch.autograd import Variable\nx = g()\nask(Variable(x))", "g()"},
+    {"for x, y in zip(a(), b()):\n  ask(y)", "y"},
+    {"def f():\n  return [(g(), h()) for i in x]\nfor a, b in f():\n  ask(b)", "h()"},
+    {"class C:\n  def __init__(self, x):\n    self.x = x\n  def f(self):\n    ask(self.x[1])\n"
+     "C([g(), h()])",
+     "h()"},
+    {"def f(x):\n  if x:\n    return f(x)\n  return g()\nask(f(h()))", "g()"},
+};
+INSTANTIATE_TEST_SUITE_P(Origins, FlowOrigins, testing::ValuesIn(kOrigins));
 
 // ---- the lattice
 

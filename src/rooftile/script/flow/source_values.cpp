@@ -16,6 +16,14 @@ script::Graphs& script::graphs_of(const source::SourceFacts& facts) {
   return facts.store().kept<KnownValues>().graphs;
 }
 
+script::Flow& script::flow_of(const source::SourceFacts& facts) {
+  auto& known = facts.store().kept<KnownValues>();
+  if (known.flow == nullptr || !facts.store().is_complete) {
+    known.flow = std::make_unique<script::Flow>(known.graphs);
+  }
+  return *known.flow;
+}
+
 namespace source {
 
 Value SourceFacts::value(const Expr* expr) const {
@@ -23,11 +31,7 @@ Value SourceFacts::value(const Expr* expr) const {
   value.found = expr;
   if (expr != nullptr) value = script::literal_constant(*expr);
   if (expr != nullptr && !value.known()) {
-    auto& known = store_->kept<KnownValues>();
-    if (known.flow == nullptr || !store_->is_complete) {
-      known.flow = std::make_unique<script::Flow>(known.graphs);
-    }
-    const Value* only = known.flow->value(*this, *expr).only();
+    const Value* only = script::flow_of(*this).value(*this, *expr).only();
     const bool is_lambda =
         only != nullptr && only->found != nullptr && only->found->kind == ExprKind::lambda;
     if (only != nullptr && !is_lambda) value = *only;

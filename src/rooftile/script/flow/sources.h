@@ -1,20 +1,38 @@
-// Where values come from, over the SSA graphs of all files: back through names, branches, loops,
-// parts of values, arguments and parameters.
+// Where values come from, over the graph that flow.h works out: back through names, branches that a
+// run takes by default, loops, attributes, arguments and parameters, results of the given files'
+// functions.
+//
+// A search meets each node of that graph once, and the graph is finite: so it ends, however values
+// go round in loops and recursion.
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "rooftile/workload/source_facts.h"
 
 namespace rooftile::script {
 
-enum class SourceStep { found, stop, go_on };
+enum class SourceStep {
+  found,
+  stop,      // not further from here
+  go_on,     // to what it may be; where that is not followed to what it is made of
+  go_wide,   // to both
+  receiver,  // of a call, to that alone
+};
 
 // Goes back from a value, the first operands first and each value once, and asks `judge` about the
-// expression of each. Whether it said `found`. Parameters lead to what callers pass, those of a
-// lambda also to what is passed beside it; calls lead to their arguments and to the receiver. What
-// is stored in attributes, and what a `with` gives, is not followed.
+// expression of each. Whether it said `found`. Operations are made of their operands, parts of the
+// whole, calls of their arguments and the receiver, parameters of a lambda of what is passed beside
+// it. What a `with` gives is not followed.
 bool find_source(const source::SourceFacts& facts, const source::Expr& value,
                  const std::function<SourceStep(const source::Expr&)>& judge);
+
+// What the value may be: the expressions behind which it is not followed, as a library's call, an
+// operation, a literal, the name of a parameter that no given file passes. Never empty.
+std::vector<const source::Expr*> origins(const source::SourceFacts& facts,
+                                         const source::Expr& value);
+// The only one; the expression itself where there are several.
+const source::Expr& origin(const source::SourceFacts& facts, const source::Expr& value);
 
 }  // namespace rooftile::script
