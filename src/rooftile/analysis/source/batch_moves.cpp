@@ -93,18 +93,25 @@ const FunctionDef* stepped_generator(const SourceFacts& facts, const Call& call)
   return yields ? function : nullptr;
 }
 
-// `cuda = lambda x: x.cuda()`, and then `cuda(images)`.
+// `cuda = lambda x: x.cuda()`, and then `cuda(images)`; functions that callers pass.
 template <class Test>
-bool any_call_in_lambda(const SourceFacts& facts, const Call& call, const Test& test) {
-  const bool may_be = call.target == nullptr && !call.expr->children().empty();
-  const Expr* lambda = may_be ? &script::origin(facts, *call.expr->children()[0]) : nullptr;
-  bool found = false;
-  if (lambda == nullptr || lambda->kind != ExprKind::lambda) return found;
-  visit(lambda, [&](const Expr& part) {
-    found = found || (part.call() != nullptr && test(*part.call()));
-    return !found;
+bool any_call_in_value(const SourceFacts& facts, const Call& call, const Test& test) {
+  const bool is_method = call.receiver != nullptr && call.receiver_type().class_def == nullptr;
+  if (call.target != nullptr || is_method || call.expr->children().empty()) {
+    return false;
+  }
+  const auto callees = script::origins(facts, *call.expr->children()[0]);
+  return std::ranges::any_of(callees, [&](const Expr* callee) {
+    bool found = false;
+    if (callee->kind == ExprKind::lambda) {
+      visit(callee, [&](const Expr& part) {
+        found = found || (part.call() != nullptr && test(*part.call()));
+        return !found;
+      });
+    }
+    const FunctionDef* function = callee->type->function;
+    return found || (function != nullptr && any_call_below(*function, kMaxWrappers, test));
   });
-  return found;
 }
 
 bool moves_by(const SourceFacts& facts, const Call& call) {
@@ -112,7 +119,7 @@ bool moves_by(const SourceFacts& facts, const Call& call) {
   if (function == nullptr) function = stepped_generator(facts, call);
   const auto moves = [&](const Call& inner) { return moves_data(facts, inner); };
   return moves(call) || (function != nullptr && any_call_below(*function, kMaxWrappers, moves)) ||
-         any_call_in_lambda(facts, call, moves);
+         any_call_in_value(facts, call, moves);
 }
 
 bool moves_in(const SourceFacts& facts, const Loop& loop) {

@@ -138,7 +138,10 @@ class AllocationSearch {
       const Call* call = part.call();
       if (&part == &value && call != nullptr && open_.contains(call)) return SourceStep::go_on;
       if (part.statement == nullptr || part.statement->function != function) {
-        return is_number(part) ? SourceStep::stop : SourceStep::found;
+        // What a caller passes beside it, a size or a factor.
+        const bool may_be_number =
+            open_.empty() && part.type->is(TypeKind::unknown) && call == nullptr;
+        return is_number(part) || may_be_number ? SourceStep::stop : SourceStep::found;
       }
       if (call == nullptr) return step_of(part);
       return allocates(*call) ? note(*call) : step_of_call(*call);

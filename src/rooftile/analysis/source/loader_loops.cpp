@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/flow/sources.h"
 #include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
@@ -28,6 +29,16 @@ bool reads_tensor(const Expr* iterable) {
   return iterable != nullptr && iterable->type->is(TypeKind::tensor) && !iterable->type->guessed;
 }
 
+// `x` of tqdm(enumerate(x)).
+const Expr* wrapped_iterable(const Expr* read) {
+  while (read->call() != nullptr && read->call()->target == nullptr &&
+         !read->call()->arguments.empty() && !read->call()->arguments.front().unpacked &&
+         !read->type->is(TypeKind::loader)) {
+    read = read->call()->arguments.front().value;
+  }
+  return read;
+}
+
 // The calls that make what a loop reads. Of a class derived from DataLoader also its __init__,
 // which has the call that rules ask about.
 std::vector<const void*> loaders_read(const SourceFacts& facts, const Loop& loop) {
@@ -35,12 +46,14 @@ std::vector<const void*> loaders_read(const SourceFacts& facts, const Loop& loop
   std::vector<const Call*> made{loop.loader};
   const bool is_batch = statement.kind == StatementKind::for_ && reads_tensor(statement.value);
   if (statement.kind == StatementKind::for_ && !is_batch && statement.value != nullptr) {
+    if (loop.loader == nullptr) made.push_back(loader_of(facts, statement.value));
     // A training loop that gets its evaluation from a flag is read by what it is named for.
     const bool trains = loop.role == LoopRole::training_step;
-    const auto all = loaders_of(facts, *statement.value);
-    for (const Call* loader : all) {
-      const bool is_first = loop.loader == nullptr && made.size() == 1;
-      if (!trains || is_first || loader->function == loop.function) made.push_back(loader);
+    for (const Expr* read : script::origins(facts, *wrapped_iterable(statement.value))) {
+      const Call* loader = read->type->is(TypeKind::loader) ? read->type->made_by : nullptr;
+      if (loader != nullptr && (!trains || loader->function == loop.function)) {
+        made.push_back(loader);
+      }
     }
   }
   for (const Statement* each : statement.body) made.push_back(loader_stepped(facts, *each));

@@ -4,6 +4,7 @@
 #include "rooftile/analysis/source/host_allocations.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/script/flow/sources.h"
 
 namespace rooftile::source {
@@ -37,46 +38,42 @@ namespace {
 
 using script::SourceStep;
 
-// Calls take(part, loader) for each part that is a loader and asks it how to go on.
-template <class Take>
-void for_loaders(const SourceFacts& facts, const Expr& value, const Take& take) {
-  script::find_source(facts, value, [&](const Expr& part) {
-    const Type& type = *part.type;
-    if (type.is(TypeKind::loader) && type.made_by != nullptr) {
-      return take(part, *type.made_by);
-    }
-    if (part.type->is(TypeKind::number)) return SourceStep::stop;  // a size
-    const Call* call = part.call();
-    if (call == nullptr) return SourceStep::go_wide;
-    // New values, of the size that a batch has; and what was made of a batch on the GPU.
-    if (copies_to_device(facts, *call)) return SourceStep::stop;
-    const bool is_new = call->name == "torch.nn.Module.__call__" ||
-                        call->method.ends_with("_like") || makes_on_host(facts, *call);
-    if (is_new) return SourceStep::stop;
-    return collects_all(*call) ? SourceStep::stop : SourceStep::go_wide;
-  });
+// `Evaluation(model, loader)`: an object of an own class that nothing can be read out of.
+bool makes_keeper(const Call& call) {
+  const ClassDef* def = call.expr->type->class_def;
+  const bool is_made = call.target != nullptr && call.target->name == "__init__" && def != nullptr;
+  return is_made && std::ranges::all_of(lineage(def), [](const ClassDef* each) {
+           const bool is_own = std::ranges::all_of(each->bases, [](const Expr* base) {
+             return base->type->class_def != nullptr || base->word() == "object";
+           });
+           return is_own && std::ranges::none_of(each->methods, [](const FunctionDef* method) {
+                    return is_one_of(method->name,
+                                     {"__iter__", "__next__", "__getitem__", "next", "__call__"});
+                  });
+         });
 }
 
 }  // namespace
 
 const Call* loader_of(const SourceFacts& facts, const Expr* value) {
   const Call* loader = nullptr;
-  if (value == nullptr) return loader;
-  for_loaders(facts, *value, [&](const Expr&, const Call& made) {
-    loader = &made;
-    return SourceStep::found;
-  });
+  const auto judge = [&](const Expr& part) {
+    const bool is_loader = part.type->is(TypeKind::loader) && part.type->made_by != nullptr;
+    if (is_loader) loader = part.type->made_by;
+    if (is_loader) return SourceStep::found;
+    if (part.type->is(TypeKind::number)) return SourceStep::stop;  // a size
+    const Call* call = part.call();
+    if (call == nullptr) return SourceStep::go_wide;
+    // New values, of the size that a batch has; and what was made of a batch on the GPU.
+    if (copies_to_device(facts, *call)) return SourceStep::stop;
+    const bool is_new = call->name == "torch.nn.Module.__call__" ||
+                        call->method.ends_with("_like") || makes_on_host(facts, *call) ||
+                        makes_keeper(*call);
+    if (is_new) return SourceStep::stop;
+    return collects_all(*call) ? SourceStep::stop : SourceStep::go_wide;
+  };
+  if (value != nullptr) script::find_source(facts, *value, judge);
   return loader;
-}
-
-std::vector<const Call*> loaders_of(const SourceFacts& facts, const Expr& value) {
-  std::vector<const Call*> loaders, by_type;
-  for_loaders(facts, value, [&](const Expr& part, const Call& made) {
-    const bool is_made_here = part.call() == &made;
-    (is_made_here ? loaders : by_type).push_back(&made);
-    return is_made_here ? SourceStep::stop : SourceStep::go_wide;
-  });
-  return loaders.empty() ? by_type : loaders;
 }
 
 }  // namespace rooftile::source

@@ -15,8 +15,6 @@ std::vector<const Call*> training_loaders(const SourceFacts& facts);
 // The loader that a value comes out of: a batch or a part of one, an iterator; null where that is
 // not seen.
 const Call* loader_of(const SourceFacts& facts, const Expr* value);
-// All that it may come out of.
-std::vector<const Call*> loaders_of(const SourceFacts& facts, const Expr& value);
 // `next(x)`, `x.next()`, `x.__next__()`: x; null for other calls.
 const Expr* stepped_iterator(const Call& call);
 // Loops of any role over the loader, `for`, or `while` with next() inside.

@@ -180,17 +180,14 @@ class SizeSearch {
     Size largest;
     const std::vector<const Expr*> all = script::origins(facts_, expr);
     for (const Expr* origin : all) {
-      if (origin == &expr) {
-        largest = larger(largest, of_namesake(expr, hops));
-        continue;
-      }
+      if (origin == &expr) continue;
       const Statement* at = origin->statement;
       const bool counts =
           at == nullptr ||
           (is_in_program(*at->file) && (all.size() == 1 || is_reached_by_default(facts_, *at)));
       if (counts) largest = larger(largest, of(origin, hops + 1));
     }
-    return largest;
+    return largest ? largest : of_namesake(expr, hops);
   }
 
   // `block(planes)` of a class that was passed as a parameter has no known callers, but another
