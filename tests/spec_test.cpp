@@ -214,7 +214,8 @@ Judged judge_workload(const SpecCase& spec, const Rule& rule, const Device& devi
     ADD_FAILURE() << to_string(workload.error());
     return {};
   }
-  if (options_of(spec).training) *workload = derive_training(*std::move(workload));
+  *workload = options_of(spec).training ? derive_training(*std::move(workload))
+                                        : derive_inference(*std::move(workload));
   const TimeModel model(device);
   const Analysis analysis = analyse(*workload, model);
   const BatchCurve curve = curve_of(*workload, {}, {}, device);

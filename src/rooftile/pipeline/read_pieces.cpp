@@ -161,7 +161,7 @@ Workload in_wanted_form(Workload workload, const ReadOptions& options) {
     workload.pass_memory.reset();
   }
   return options.mode == Mode::training ? derive_training(std::move(workload))
-                                        : std::move(workload);
+                                        : derive_inference(std::move(workload));
 }
 
 Result<std::vector<Piece>> read_pieces(std::span<const std::string> paths,

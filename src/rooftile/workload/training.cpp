@@ -77,11 +77,25 @@ void add_backward(const Op& forward, bool needs_dgrad, std::vector<Op>& ops) {
   if (has_wgrad(forward)) ops.push_back(in_phase(forward, Phase::wgrad));
 }
 
+// How BatchNorm goes over its input: twice where it takes its statistics from it.
+void walk_batch_norms(Walk walk, std::vector<Op>& ops) {
+  for (Op& op : ops) {
+    const auto* norm = std::get_if<Normalization>(&op.body);
+    if (norm != nullptr && norm->fn == NormKind::batch) op.streams.walk = walk;
+  }
+}
+
 }  // namespace
+
+Workload derive_inference(Workload forward) {
+  if (!has_backward(forward)) walk_batch_norms(Walk::contiguous, forward.ops);
+  return forward;
+}
 
 Workload derive_training(Workload workload, OptimizerKind optimizer) {
   if (has_backward(workload)) return workload;
   workload.mode = Mode::training;
+  walk_batch_norms(Walk::usual, workload.ops);
   const std::vector<Op> forward = workload.ops;
   const std::vector<bool> needs_dgrad = input_needs_gradient(forward);
   for (std::size_t i = forward.size(); i-- > 0;) {

@@ -51,6 +51,20 @@ TEST(Training, ProductOfActivationsHasNoWeightGradient) {
             (Names{"s dgrad", "a wgrad", "optimizer step"}));
 }
 
+// Inference applies what was learned, in one pass; a training step reads its input for the
+// statistics first, also where a model exported for inference is trained.
+TEST(Training, BatchNormTakesStatisticsInTrainingOnly) {
+  const auto forward = parse_workload(
+      "conv c fp16 n=8 c=64 k=64 in=8x8 kernel=1x1\n"
+      "norm b fp16 fn=batch rows=512 cols=64\n"
+      "norm l fp16 fn=layer rows=512 cols=64");
+  const Workload inference = derive_inference(*forward);
+  EXPECT_EQ(inference.ops[1].streams.walk, Walk::contiguous);
+  EXPECT_EQ(inference.ops[2].streams.walk, Walk::usual);
+  for (const Op& op : derive_training(inference).ops) EXPECT_EQ(op.streams.walk, Walk::usual);
+  EXPECT_EQ(derive_inference(derive_training(*forward)), derive_training(*forward));
+}
+
 TEST(Training, OptimizerStepsOverAllParameters) {
   const auto forward = parse_workload("gemm a fp16 m=8 n=10 k=20 bias=1 count=3");
   const Workload step = derive_training(*forward);
