@@ -17,6 +17,7 @@
 #include "rooftile/readers/hf_config/parsed.h"
 #include "rooftile/readers/hf_config/refusal.h"
 #include "rooftile/readers/hf_config/vision.h"
+#include "rooftile/workload/layers_of_one_input.h"
 #include "rooftile/workload/precision.h"
 
 namespace rooftile {
@@ -213,7 +214,10 @@ Result<Workload> describe_and_build(const json& whole, const json& part, const I
       model, {source, request->batch, dtype, quantization.kv_cache().value_or(dtype)},
       quantization);
   if (!workload) return workload;
-  if (request->decode) workload->mode = Mode::decode;
+  if (request->decode) {
+    workload->mode = Mode::decode;
+    join_layers_of_one_input(*workload);
+  }
   if (options.mode == Mode::training) {
     workload->kv_cache_bytes.reset();
     workload->recurrent_state_bytes.reset();

@@ -644,7 +644,9 @@ TEST(HfDecode, OneRowForEachSequenceAndTheCacheForAttention) {
   EXPECT_EQ(workload.batch, 16);
   EXPECT_EQ(workload.sequence, 4096);
   EXPECT_EQ(dims(workload, "model.embed_tokens"), "vocab=128256 width=4096 lookups=16");
-  EXPECT_EQ(dims_of(workload, "self_attn.q_proj"), "m=16 n=4096 k=4096");
+  // Engines join layers of one input.
+  EXPECT_EQ(dims_of(workload, "self_attn.q_proj+k_proj+v_proj"), "m=16 n=6144 k=4096");
+  EXPECT_EQ(dims_of(workload, "mlp.gate_proj+up_proj"), "m=16 n=28672 k=4096");
   EXPECT_EQ(dims_of(workload, "self_attn.attention"),
             "batch=16 heads=32 kv_heads=8 q=1 kv=4097 d=128");
   EXPECT_EQ(op_ending(workload, "self_attn.attention").count, 32);

@@ -28,6 +28,7 @@ no saving is given, since it depends on the kernel that the installed PyTorch pi
 ## When not to
 - The limits move with versions: cuDNN's kernel takes up to 256 on recent GPUs, and models with
   different key and value sizes (multi-head latent attention) have kernels of their own.
+- Decode steps of configs are those of a serving engine, whose kernels have other limits: not reported.
 - Padding adds work: a head of 257 is better padded only where the fallback is the unfused one.
 
 ## Evidence
@@ -81,6 +82,7 @@ Fix propose(const Attention& a) {
 }
 
 std::vector<Finding> check(const RuleInput& input) {
+  if (input.workload.mode == Mode::decode) return {};  // serving engines have kernels of their own
   std::vector<Finding> findings;
   for (const LayerGroup& group :
        group_equal_layers(input.workload, input.analysis, is_unsupported)) {

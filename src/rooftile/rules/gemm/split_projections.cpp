@@ -7,6 +7,7 @@
 #include "rooftile/base/text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/workload/graph.h"
+#include "rooftile/workload/layers_of_one_input.h"
 
 namespace rooftile {
 
@@ -40,6 +41,8 @@ above 5 % of their time and 2 % of the pass: measurements of equal products diff
 
 ## When not to
 - Layers that fill the GPU by themselves gain nothing and are not reported.
+- Serving engines join these layers when they load a model, so the decode steps of configs have them
+  joined.
 - Cross-attention reads two different values; low-rank adapters (below 64 outputs) stay apart.
 - Routers of mixtures of experts, whose outputs are scores, stay apart from the experts beside them: they
   are often kept in another precision.
@@ -52,72 +55,12 @@ above 5 % of their time and 2 % of the pass: measurements of equal products diff
 - NVIDIA Linear/Fully-Connected Layers User's Guide: larger GEMMs run closer to peak.
 )md";
 
-constexpr std::int64_t kAdapterWidth = 64;
 constexpr double kMinGain = 0.05;
 // Of the pass. Two frameworks measure 2 to 7 % apart for the same products.
 constexpr double kMinShareOfPass = 0.02;
 constexpr Phase kPhases[] = {Phase::forward, Phase::dgrad, Phase::wgrad};
 
-bool is_projection(const Op& op) {
-  const auto* gemm = std::get_if<Gemm>(&op.body);
-  return gemm != nullptr && op.phase == Phase::forward && gemm->weight_is_parameter &&
-         gemm->batch == 1 && gemm->n >= kAdapterWidth && !op.inputs.empty() && !op.name.empty();
-}
-
-bool is_named(const Op& op, std::string_view fn) {
-  const auto* elementwise = std::get_if<Elementwise>(&op.body);
-  return elementwise != nullptr && elementwise->fn == fn;
-}
-
-// Scores over the layer's outputs: their softmax, or a sigmoid by which results of experts are
-// weighted.
-bool is_router(const Workload& workload, const Graph& graph, std::size_t layer) {
-  const std::int64_t outputs = std::get<Gemm>(workload.ops[layer].body).n;
-  const auto weighs = [&](std::size_t reader) {
-    return is_named(workload.ops[reader], "weighted_sum");
-  };
-  const auto scores = [&](std::size_t reader) {
-    const Op& op = workload.ops[reader];
-    if (const auto* softmax = std::get_if<Softmax>(&op.body)) return softmax->cols == outputs;
-    return is_named(op, "sigmoid") && !op.outputs.empty() &&
-           std::ranges::any_of(graph.consumers(op.outputs.front()), weighs);
-  };
-  const auto& written = workload.ops[layer].outputs;
-  return !written.empty() && std::ranges::any_of(graph.consumers(written.front()), scores);
-}
-
-// Under autocast each layer reads a cast of its own.
-const std::string& before_cast(const Workload& workload, const Graph& graph,
-                               const std::string& value) {
-  const auto producer = graph.producer(value);
-  if (!producer) return value;
-  const Op& cast = workload.ops[*producer];
-  const bool is_cast = std::holds_alternative<Cast>(cast.body) && cast.inputs.size() == 1;
-  return is_cast ? cast.inputs.front() : value;
-}
-
-// What must agree for two layers to become one.
-auto merge_key(const Workload& workload, const Graph& graph, const Op& op) {
-  const auto& gemm = std::get<Gemm>(op.body);
-  return std::tuple(before_cast(workload, graph, op.inputs.front()), gemm.m, gemm.k, gemm.layout,
-                    op.dtypes.input, op.dtypes.weight, op.count);
-}
-
 using Family = std::vector<std::size_t>;  // forward layers that read the same value
-
-std::vector<Family> families_of(const Workload& workload, const Graph& graph) {
-  std::map<decltype(merge_key(workload, graph, std::declval<const Op&>())), Family> by_key;
-  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
-    if (!is_projection(workload.ops[i]) || is_router(workload, graph, i)) continue;
-    by_key[merge_key(workload, graph, workload.ops[i])].push_back(i);
-  }
-  std::vector<Family> families;
-  for (auto& [key, family] : by_key) {
-    if (family.size() > 1) families.push_back(std::move(family));
-  }
-  std::sort(families.begin(), families.end());
-  return families;
-}
 
 // Blocks of the same shape: widths in order, and what else decides the time.
 auto shape_key(const Workload& workload, const Family& family) {
@@ -135,20 +78,12 @@ struct Block {
 std::vector<Block> blocks_of(const Workload& workload, const Graph& graph) {
   std::vector<Block> blocks;
   std::map<decltype(shape_key(workload, {})), std::size_t> index;
-  for (const Family& family : families_of(workload, graph)) {
+  for (const Family& family : layers_of_one_input(workload, graph)) {
     const auto [found, is_new] = index.try_emplace(shape_key(workload, family), blocks.size());
     if (is_new) blocks.emplace_back();
     blocks[found->second].repeats.push_back(family);
   }
   return blocks;
-}
-
-Op combined(const Workload& workload, const Family& family) {
-  Op op = workload.ops[family.front()];
-  auto& gemm = std::get<Gemm>(op.body);
-  gemm.n = 0;
-  for (const std::size_t i : family) gemm.n += std::get<Gemm>(workload.ops[i].body).n;
-  return op;
 }
 
 // One run of the family in one phase, apart against combined.
@@ -162,7 +97,7 @@ std::optional<Range<Seconds>> saving_in_phase(const RuleInput& input, const Fami
     if (!time) return std::nullopt;
     apart = apart + *time;
   }
-  Op op = combined(input.workload, family);
+  Op op = side_by_side(input.workload, family);
   op.phase = phase;
   const std::optional<TimeEstimate> together = input.model.estimate(op);
   if (!together) return std::nullopt;

@@ -48,6 +48,7 @@ saving is smaller. Saved launches are not counted.
 - ONNX files that PyTorch did not export, and those that are quantized or optimised, are run by a
   runtime, which fuses as it loads: not reported. Of PyTorch's exports, calls that the exporter wrote
   out count as the one kernel that they are.
+- Decode steps of configs are those of a serving engine, which has fused kernels: not reported.
 - Networks dominated by large GEMMs gain little: published steps of an 8-billion-parameter
   model ran at 0.93 to 0.98 of eager speed when compiled.
 - Compiling takes tens of seconds to minutes, which short jobs do not earn back.
@@ -183,7 +184,8 @@ std::string message_of(const Runs& runs) {
 }
 
 std::vector<Finding> check_operations(const RuleInput& input) {
-  if (input.workload.graph == GraphKind::runtime) return {};  // which fuses them as it loads
+  // A runtime fuses them as it loads, and so does an engine.
+  if (input.workload.graph == GraphKind::runtime || input.workload.mode == Mode::decode) return {};
   const Runs runs = collect_runs(input);
   if (runs.group.ops.empty() || runs.group.time_share < kMinShare) return {};
   const TimeEstimate before = total_time(input, runs.group);
