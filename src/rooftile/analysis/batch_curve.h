@@ -8,6 +8,7 @@
 
 #include "rooftile/analysis/analysis.h"
 #include "rooftile/analysis/bound_share.h"
+#include "rooftile/analysis/coverage.h"
 #include "rooftile/analysis/host_time.h"
 #include "rooftile/analysis/memory/memory.h"
 #include "rooftile/workload/workload.h"
@@ -21,12 +22,12 @@ struct BatchPoint {
   TimeEstimate sum;       // of all operations the model knows, for savings
   MemoryEstimate memory{};
   BoundShare bound;
-  HostEstimate host;                  // to start it operation by operation
-  bool replayed = false;              // by an engine, at once: the host does not matter
-  double ops = 0, ops_with_time = 0;  // runs, those that a reader had to leave out included
+  HostEstimate host;      // to start it operation by operation
+  bool replayed = false;  // by an engine, at once: the host does not matter
+  KnownRuns runs;
 
   // Enough of the network has a time.
-  bool is_known() const;
+  bool is_known() const { return runs.are_enough(); }
   bool waits_for_host() const {
     return !replayed && is_known() && is_launch_bound(host, time.expected);
   }
@@ -42,6 +43,7 @@ BatchPoint batch_point(const Workload& workload, const TimeModel& model);
 struct BatchCurve {
   std::vector<BatchPoint> points;  // batches ascend
   bool ends_at_memory = false;     // the last point is the largest that fits
+  Mode mode = Mode::inference;
 };
 
 // The same where launches cost nothing: CUDA graphs, or a runtime that starts few kernels.
@@ -63,8 +65,8 @@ std::optional<std::size_t> find_knee(const BatchCurve& curve);
 std::optional<std::size_t> find_ridge_crossing(const BatchCurve& curve);
 
 // Starts with the workload and doubles its batch until doublings save nearly nothing, the end of
-// the GPU's memory, where the largest batch that fits is the last point, or a batch that `at` does
-// not give.
+// the GPU's memory, where the largest batch that fits is the last point, the largest batch that is
+// in use, or a batch that `at` does not give.
 BatchCurve batch_curve(const Workload& workload, const TimeModel& model,
                        const std::function<std::optional<Workload>(std::int64_t)>& at);
 
@@ -75,10 +77,11 @@ std::optional<std::size_t> find_best_batch(const BatchCurve& curve);
 
 // Wide ranges of GPUs without measurements leave smaller gains of a batch open; both times share
 // their cause.
-inline constexpr double kLargeGain = 0.4;
+inline constexpr double kLargeGain = 1.0 / 3;
 
-// The best batch, if its kernels alone save more than a fifth over the first point, which fits; two
-// fifths where the model's error may explain less.
+// The best batch, if its kernels alone save more than a third over the first point, which fits, in
+// training a fifth unless the model's error may explain it. In training, where a larger batch is
+// another recipe, the smallest over which the best saves no twentieth of the first point's time.
 struct BetterBatch {
   std::size_t point = 0;
   Range<Seconds> saving{};  // at the work of the first point's pass

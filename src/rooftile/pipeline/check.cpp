@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "rooftile/analysis/bound_share.h"
+#include "rooftile/analysis/coverage.h"
 #include "rooftile/analysis/host_time.h"
 #include "rooftile/analysis/memory/fit_changes.h"
 #include "rooftile/analysis/op_math.h"
@@ -99,14 +100,12 @@ void add_totals(const Workload& workload, const Analysis& analysis, Report& repo
     const double runs = static_cast<double>(workload.ops[i].count);
     report.flop += runs * analysis.ops[i].cost.flop;
     report.bytes += runs * analysis.ops[i].cost.bytes;
-    report.coverage.ops += runs;
   }
-  report.coverage.ops_with_time = report.coverage.ops - analysis.ops_without_time;
+  const KnownRuns known = known_runs(workload, analysis);
+  report.coverage.ops = known.all;
+  report.coverage.ops_with_time = known.with_time;
   for (const auto& [name, count] : workload.skipped) {
     report.coverage.skipped += static_cast<double>(count);
-    // Records that a recording lost are events of all kinds, not operations.
-    const bool is_operation = workload.traces.empty() && is_missing_work(name);
-    if (is_operation) report.coverage.ops += static_cast<double>(count);
   }
   report.total = analysis.total;
   report.kinds = workload.traces.empty() ? kind_shares(workload, analysis)
@@ -125,6 +124,8 @@ void add_memory(const Workload& workload, const Analysis& analysis, const TimeMo
                 Report& report) {
   if (workload.ops.empty()) return;
   const MemoryEstimate memory = estimate_memory(workload, model.device());
+  // What could not be read may take any amount: then only "does not fit" is certain.
+  if (!is_sufficient(report.coverage) && memory.fit() != Fit::does_not_fit) return;
   MemorySummary& summary = report.memory;
   summary.weights = memory.weights;
   summary.gradients = memory.gradients;

@@ -21,8 +21,8 @@ SweepRow row_of(const BatchPoint& point) {
   row.memory = point.memory.total();
   row.fit = to_string(point.memory.fit());
   row.bound = {point.bound.math, point.bound.memory, point.bound.latency, point.bound.other};
-  row.coverage.ops = point.ops;
-  row.coverage.ops_with_time = point.ops_with_time;
+  row.coverage.ops = point.runs.all;
+  row.coverage.ops_with_time = point.runs.with_time;
   return row;
 }
 

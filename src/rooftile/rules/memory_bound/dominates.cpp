@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/coverage.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 
@@ -28,6 +29,7 @@ No saving is given. The message states the most that faster GEMMs could ever giv
 
 ## When not to
 - It is an observation, not a fault. Small networks are like this.
+- Not reported where less than nine tenths of the operations have a time.
 
 ## Evidence
 - NVIDIA, Memory-Limited Layers User's Guide: small networks are dominated by these layers.
@@ -56,6 +58,8 @@ std::string optimizer_text(const RuleInput& input) {
 std::vector<Finding> check(const RuleInput& input) {
   // Not every kernel of a trace belongs to a known operation; its own breakdown tells.
   if (!input.workload.traces.empty()) return {};
+  // Shares of a part of the network tell nothing of the whole.
+  if (!known_runs(input.workload, input.analysis).are_enough()) return {};
   LayerGroup others =
       select(input, [&](std::size_t op) { return is_memory_bound_kind(input.workload.ops[op]); });
   const LayerGroup products =

@@ -38,5 +38,15 @@ TEST(MemoryBoundDominates, NamesTheOptimizerApart) {
                         " % and GEMMs"));
 }
 
+// Shares of the few operations that have a time say nothing of the network.
+TEST(MemoryBoundDominates, IsSilentWhereMostOperationsHaveNoTime) {
+  Workload forward = *parse_workload(
+      "gemm fc bf16 m=64 n=4096 k=4096 to=a\n"
+      "elementwise act bf16 fn=gelu elements=400000000 from=a\n");
+  ASSERT_NE(message_of(forward), "");
+  forward.skipped["unknown shape: MatMul"] = 1;
+  EXPECT_EQ(message_of(forward), "");
+}
+
 }  // namespace
 }  // namespace rooftile
