@@ -161,7 +161,7 @@ TEST(Sweep, SmallBatchesWaitForTheHost) {
   ASSERT_TRUE(result) << to_string(result.error());
   const std::vector<SweepRow>& rows = result->curves.front().rows;
   EXPECT_TRUE(rows[0].launch_bound);
-  EXPECT_NEAR(rows[0].per_sample().value(), 400e-6, 1e-9);
+  EXPECT_NEAR(rows[0].per_sample().value(), 600e-6, 1e-9);
   EXPECT_FALSE(rows[1].launch_bound);
   EXPECT_EQ(rows[1].step(), rows[1].time.expected);
   EXPECT_EQ(result->curves.front().launches, 50);
