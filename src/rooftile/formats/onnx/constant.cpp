@@ -12,6 +12,60 @@ namespace {
 
 using onnx::TensorProto;
 
+// IEEE binary16: a sign, 5 bits of exponent, 10 of fraction.
+struct Half {
+  std::uint16_t bits = 0;
+
+  Half() = default;
+  explicit Half(std::int32_t stored) : bits(static_cast<std::uint16_t>(stored)) {}
+  explicit operator Number() const {
+    constexpr int kFraction = 1024, kLargest = 31;
+    const int exponent = bits >> 10 & kLargest, fraction = bits % kFraction;
+    const Number sign = bits >> 15 ? -1 : 1;
+    if (exponent == kLargest) {
+      return fraction == 0 ? sign * std::numeric_limits<Number>::infinity()
+                           : std::numeric_limits<Number>::quiet_NaN();
+    }
+    const int whole = exponent == 0 ? fraction : kFraction + fraction;
+    return sign * std::ldexp(static_cast<Number>(whole), std::max(exponent, 1) - 25);
+  }
+};
+
+// The upper half of a float.
+struct BFloat16 {
+  std::uint16_t bits = 0;
+
+  BFloat16() = default;
+  explicit BFloat16(std::int32_t stored) : bits(static_cast<std::uint16_t>(stored)) {}
+  explicit operator Number() const {
+    const std::uint32_t whole = static_cast<std::uint32_t>(bits) << 16;
+    float number = 0;
+    std::memcpy(&number, &whole, sizeof(number));
+    return static_cast<Number>(number);
+  }
+};
+
+// Rounded to the nearest.
+std::int32_t half_bits(Number number) {
+  constexpr Number kLeastNormal = 0x1p-14L, kInfinite = 65520;
+  const std::int32_t sign = std::signbit(number) ? 1 << 15 : 0;
+  const Number size = std::fabs(number);
+  if (std::isnan(number)) return 0x7e00;
+  if (size >= kInfinite) return sign | 0x7c00;
+  if (size < kLeastNormal) return sign | static_cast<std::int32_t>(std::lround(size * 0x1p24L));
+  int exponent = 0;
+  const Number mantissa = std::frexp(size, &exponent);  // from 1/2 to 1
+  const auto fraction = static_cast<std::int32_t>(std::lround(mantissa * 2048)) - 1024;
+  return sign | (((exponent + 14) << 10) + fraction);
+}
+
+std::int32_t bfloat16_bits(Number number) {
+  const auto whole = static_cast<float>(number);
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &whole, sizeof(bits));
+  return static_cast<std::int32_t>(bits >> 16);
+}
+
 template <class T, class List>
 bool copy_elements(const TensorProto& tensor, const List& list, std::size_t count,
                    std::vector<Number>& out) {
@@ -35,6 +89,10 @@ bool copy_by_type(const TensorProto& tensor, std::size_t count, std::vector<Numb
       return copy_elements<float>(tensor, tensor.float_data(), count, out);
     case TensorProto::DOUBLE:
       return copy_elements<double>(tensor, tensor.double_data(), count, out);
+    case TensorProto::FLOAT16:
+      return copy_elements<Half>(tensor, tensor.int32_data(), count, out);
+    case TensorProto::BFLOAT16:
+      return copy_elements<BFloat16>(tensor, tensor.int32_data(), count, out);
     case TensorProto::INT64:
       return copy_elements<std::int64_t>(tensor, tensor.int64_data(), count, out);
     case TensorProto::INT32:
@@ -114,6 +172,12 @@ TensorProto to_tensor(const Constant& constant) {
         break;
       case TensorProto::INT64:
         tensor.add_int64_data(saturate<std::int64_t>(element));
+        break;
+      case TensorProto::FLOAT16:
+        tensor.add_int32_data(half_bits(element));
+        break;
+      case TensorProto::BFLOAT16:
+        tensor.add_int32_data(bfloat16_bits(element));
         break;
       default:
         tensor.add_int32_data(saturate<std::int32_t>(element));

@@ -50,7 +50,7 @@ Workload Conversion::run(Mode mode) {
   if (graph_.batch.value_or(kMaxSize) < kMaxSize) workload_.batch = graph_.batch;
   if (graph_.sequence.value_or(kMaxSize) < kMaxSize) workload_.sequence = graph_.sequence;
   workload_.graph = pytorch_ ? GraphKind::pytorch : GraphKind::runtime;
-  if (pytorch_) take_exported_calls();
+  if (!quantized_) take_exported_calls();
   if (pytorch_ && mode == Mode::training) find_folded_norms();
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     const auto call = calls_.find(static_cast<std::int32_t>(i));

@@ -86,6 +86,7 @@ class Conversion {
   void take_exported_calls();
   void add_call(const ExportedCall& call);
   void note_calls();
+  void note_functions();
   void find_folded_norms();
   void put_back_norm(const Node& conv, std::size_t first);
   void note_folded_norms();

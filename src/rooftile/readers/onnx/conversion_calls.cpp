@@ -12,7 +12,8 @@
 namespace rooftile::onnx_reader_detail {
 
 void Conversion::take_exported_calls() {
-  for (ExportedCall& call : find_exported_calls(graph_)) {
+  for (ExportedCall& call :
+       pytorch_ ? find_exported_calls(graph_) : find_written_out_functions(graph_)) {
     for (const std::int32_t node : call.nodes) fold(node);
     const std::int32_t last = call.nodes.back();
     calls_.emplace(last, std::move(call));
@@ -48,6 +49,7 @@ std::string list_calls(const std::unordered_map<std::int32_t, ExportedCall>& cal
 }  // namespace
 
 void Conversion::note_calls() {
+  if (!pytorch_) return note_functions();
   const std::string library = list_calls(calls_, false), model = list_calls(calls_, true);
   if (!library.empty()) {
     workload_.notes.push_back(
@@ -61,6 +63,18 @@ void Conversion::note_calls() {
         "torch.compile or the library's own call runs them; eager mode takes several",
         model));
   }
+}
+
+void Conversion::note_functions() {
+  std::map<std::string_view, std::size_t> counts;
+  for (const auto& [last, call] : calls_) ++counts[call.name];
+  if (counts.empty()) return;
+  std::vector<std::string> names;
+  for (const auto& [name, count] : counts) names.push_back(fmt::format("{} {}", count, name));
+  workload_.notes.push_back(
+      fmt::format("{}: written out in smaller operators; they are timed as one kernel each, as "
+                  "TensorRT and ONNX Runtime fuse them",
+                  join(names, ", ")));
 }
 
 namespace {

@@ -12,24 +12,20 @@ namespace {
 using onnx_format::Graph;
 using onnx_format::Node;
 
-std::optional<ExportedCall> find_at(const PatternGraph& graph, std::int32_t index) {
-  if (graph.is(index, "Softmax")) return find_exported_attention(graph, index);
-  if (graph.is(index, "Concat")) return find_exported_rotary(graph, index);
-  if (graph.is(index, "Split")) return find_exported_cell(graph, index);
+std::optional<ExportedCall> find_function_at(const PatternGraph& graph, std::int32_t index) {
   if (auto activation = find_exported_activation(graph, index)) return activation;
   return find_exported_norm(graph, index);
 }
 
-}  // namespace
-
-bool is_pytorch_export(const Graph& graph) {
-  return graph.producer == "pytorch" &&
-         std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
-           return node.contrib || node.op == "QuantizeLinear" || node.op == "DequantizeLinear";
-         });
+std::optional<ExportedCall> find_call_at(const PatternGraph& graph, std::int32_t index) {
+  if (graph.is(index, "Softmax")) return find_exported_attention(graph, index);
+  if (graph.is(index, "Concat")) return find_exported_rotary(graph, index);
+  if (graph.is(index, "Split")) return find_exported_cell(graph, index);
+  return find_function_at(graph, index);
 }
 
-std::vector<ExportedCall> find_exported_calls(const Graph& graph) {
+template <class FindAt>
+std::vector<ExportedCall> find_calls(const Graph& graph, const FindAt& find_at) {
   const PatternGraph patterns(graph);
   std::vector<ExportedCall> calls;
   std::vector<bool> taken(graph.nodes.size(), false);
@@ -46,6 +42,23 @@ std::vector<ExportedCall> find_exported_calls(const Graph& graph) {
     calls.push_back(std::move(*call));
   }
   return calls;
+}
+
+}  // namespace
+
+bool is_pytorch_export(const Graph& graph) {
+  return graph.producer == "pytorch" &&
+         std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+           return node.contrib || node.op == "QuantizeLinear" || node.op == "DequantizeLinear";
+         });
+}
+
+std::vector<ExportedCall> find_exported_calls(const Graph& graph) {
+  return find_calls(graph, find_call_at);
+}
+
+std::vector<ExportedCall> find_written_out_functions(const Graph& graph) {
+  return find_calls(graph, find_function_at);
 }
 
 }  // namespace rooftile::onnx_reader_detail

@@ -28,4 +28,7 @@ bool is_pytorch_export(const onnx_format::Graph& graph);
 // Of such a graph. No node belongs to two calls.
 std::vector<ExportedCall> find_exported_calls(const onnx_format::Graph& graph);
 
+// Activations and norms that a graph of any producer writes out: each is one kernel of a runtime.
+std::vector<ExportedCall> find_written_out_functions(const onnx_format::Graph& graph);
+
 }  // namespace rooftile::onnx_reader_detail

@@ -45,6 +45,43 @@ TEST(OnnxExport, AttentionOfTheModuleIsOneCall) {
   EXPECT_EQ(outline(workload), "attention batch=2 heads=4 q=8 d=16\n");
 }
 
+// Constants as exports in 16 bits store them: sqrt(2), 1 and 1/2.
+TEST(OnnxExport, ActivationsIn16Bits) {
+  const auto read_in = [](const char* type, onnx::TensorProto::DataType elements,
+                          std::array<std::int32_t, 3> bits) {
+    std::string graph = R"((T[4,8] x) => (T[4,8] y) {
+      d = Div(x, r)  e = Erf(d)  p = Add(e, one)  m = Mul(x, p)  y = Mul(m, half) })";
+    for (std::size_t at = graph.find("T["); at != std::string::npos; at = graph.find("T[", at)) {
+      graph.replace(at, 1, type);
+    }
+    auto model = model_of(graph);
+    const char* const names[] = {"r", "one", "half"};
+    for (std::size_t i = 0; i < bits.size(); ++i) {
+      onnx::TensorProto& constant = *model.mutable_graph()->add_initializer();
+      constant.set_name(names[i]);
+      constant.set_data_type(elements);
+      constant.add_int32_data(bits[i]);
+    }
+    return outline(read_model(model).value());
+  };
+  const std::string gelu = "elementwise fn=gelu elements=32\n";
+  EXPECT_EQ(read_in("float16", onnx::TensorProto::FLOAT16, {0x3da8, 0x3c00, 0x3800}), gelu);
+  EXPECT_EQ(read_in("bfloat16", onnx::TensorProto::BFLOAT16, {0x3fb5, 0x3f80, 0x3f00}), gelu);
+}
+
+// A runtime fuses what a graph of any producer writes out.
+TEST(OnnxExport, ActivationsOfAnyProducerAreOneOperation) {
+  const Workload workload = read_graph(
+      R"((float[4,8] x) => (float[4,8] y) <float r = {1.4142135}, float one = {1},
+          float half = {0.5}> {
+        d = Div(x, r)  e = Erf(d)  p = Add(e, one)  m = Mul(x, p)  y = Mul(m, half) })",
+      17);
+  EXPECT_EQ(workload.graph, GraphKind::runtime);
+  EXPECT_EQ(outline(workload), "elementwise fn=gelu elements=32\n");
+  ASSERT_EQ(workload.notes.size(), 1U);
+  EXPECT_THAT(workload.notes.front(), HasSubstr("1 gelu: written out in smaller operators"));
+}
+
 // Scores of other producers stay as they are: 2·4 products of 8 x 8 x 16.
 TEST(OnnxExport, AttentionOfOthersStays) {
   const Workload workload = read_graph(std::string(kAttention), 17);
