@@ -13,8 +13,8 @@ namespace rooftile {
 // Below this share of the total time a finding is not worth a reader's minute.
 inline constexpr double kMinTimeShare = 0.01;
 
-// Nor is a change that saves less than this share, at the most.
-inline constexpr double kMinSavingShare = 0.005;
+// Nor is a change that likely saves less than this share, or, where it may save nothing, the other.
+inline constexpr double kMinSavingShare = 0.005, kMinUnsureShare = 0.01;
 
 // Of the slowest rank's step; 0 without traces.
 Seconds pass_time(std::span<const TraceSummary> ranks);

@@ -230,10 +230,16 @@ std::string gigabytes_text(Bytes bytes) {
                           : fmt::format("{:.0f} GB", gigabytes);
 }
 
+std::string seconds_text(Seconds time) {
+  const double ms = to_milliseconds(time);
+  if (ms < 0.9995) return fmt::format("{:.3g} µs", 1000 * ms);
+  return ms < 999.5 ? fmt::format("{:.3g} ms", ms) : fmt::format("{:.3g} s", ms / 1000);
+}
+
 std::string memory_floor_text(Bytes bytes, const Device& device) {
-  return fmt::format("{} at {:.3g} TB/s take at least {:.3g} ms", gigabytes_text(bytes),
+  return fmt::format("{} at {:.3g} TB/s take at least {}", gigabytes_text(bytes),
                      device.dram_bandwidth.value() / 1e12,
-                     to_milliseconds(bytes / device.dram_bandwidth));
+                     seconds_text(bytes / device.dram_bandwidth));
 }
 
 }  // namespace rooftile

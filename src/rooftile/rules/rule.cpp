@@ -32,6 +32,12 @@ bool is_worth_reporting(const Finding& finding, Seconds pass) {
   return finding.saving->expected >= kMinSavingShare * pass;
 }
 
+// A saving that may be nothing and is likely small.
+bool is_doubtful(const Finding& finding, Seconds pass) {
+  return finding.saving && finding.saving->low <= Seconds(0) &&
+         finding.saving->expected < kMinUnsureShare * pass;
+}
+
 // Rules of traces tell what they measured themselves, and save what was measured.
 bool speaks_of_kernels(const Finding& finding) {
   return std::any_of(finding.evidence.begin(), finding.evidence.end(),
@@ -108,7 +114,9 @@ void detect_on_any_gpu(const Rule& rule, const Workload& workload, const Device*
 
 void keep(const Rule& rule, Finding&& finding, Seconds pass, std::vector<Judged>& all) {
   finding.level = level_of(finding, rule);
-  if (is_worth_reporting(finding, pass)) all.push_back({&rule, std::move(finding)});
+  if (!is_worth_reporting(finding, pass)) return;
+  if (finding.level != Level::error && is_doubtful(finding, pass)) finding.level = Level::info;
+  all.push_back({&rule, std::move(finding)});
 }
 
 std::vector<Judged> judge(const RuleInput& input, std::span<const Rule* const> rules) {

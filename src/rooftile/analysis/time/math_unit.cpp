@@ -34,6 +34,10 @@ FlopPerSecond guessed_fp32_peak(const Device& device) {
 constexpr int kDp4aCapability = 61;
 constexpr double kDp4aOverFp32 = 4;
 
+// Compute capabilities whose Tensor Cores multiply int4: Turing to Ada (CUDA C++ Programming Guide,
+// "Compute Capabilities").
+constexpr int kFirstInt4 = 75, kLastInt4 = 89;
+
 std::optional<FlopPerSecond> cuda_core_rate(const Device& device, Dtype dtype) {
   const auto listed = device.cuda_core_peak.find(dtype);
   if (listed != device.cuda_core_peak.end()) return listed->second;
@@ -82,6 +86,10 @@ MathUnit math_unit(const Device& device, Dtype dtype) {
 MathSupport math_support(const Device& device, Dtype dtype) {
   if (device.has_tensor_cores(dtype)) return MathSupport::tensor_cores;
   if (dtype == Dtype::fp8 || dtype == Dtype::fp4) return MathSupport::refused;
+  const int capability = device.compute_capability;
+  if (dtype == Dtype::int4 && (capability < kFirstInt4 || capability > kLastInt4)) {
+    return MathSupport::refused;
+  }
   return cuda_core_rate(device, dtype) ? MathSupport::cuda_cores : MathSupport::widened;
 }
 

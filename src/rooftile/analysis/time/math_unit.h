@@ -23,7 +23,8 @@ enum class MathSupport {
   tensor_cores,
   cuda_cores,  // multiplied as it is, on CUDA cores
   widened,     // stored as it is, multiplied in fp32 on CUDA cores: bf16 before Ampere
-  refused,     // torch._scaled_mm raises: fp8 before compute capability 8.9, fp4 before 10.0
+  refused,     // torch._scaled_mm raises: fp8 before compute capability 8.9, fp4 before 10.0; no
+               // library has products of int4 where the GPU has no unit for them
 };
 MathSupport math_support(const Device& device, Dtype dtype);
 

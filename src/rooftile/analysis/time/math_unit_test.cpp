@@ -22,6 +22,10 @@ TEST(MathSupport, FollowsTheArchitecture) {
   EXPECT_EQ(math_support(gpu("l40s"), Dtype::fp8), MathSupport::tensor_cores);
   EXPECT_EQ(math_support(gpu("h100"), Dtype::fp4), MathSupport::refused);
   EXPECT_EQ(math_support(gpu("b200"), Dtype::fp4), MathSupport::tensor_cores);
+  EXPECT_EQ(math_support(gpu("t4"), Dtype::int4), MathSupport::tensor_cores);
+  for (const char* name : {"v100", "h100", "b200"}) {
+    EXPECT_EQ(math_support(gpu(name), Dtype::int4), MathSupport::refused) << name;
+  }
 }
 
 TEST(MathSupport, NearestPrecision) {

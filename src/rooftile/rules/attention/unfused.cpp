@@ -20,7 +20,7 @@ namespace attention_unfused_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-Attention over at least 512 queries and keys whose scores are written to memory: an operation marked
+Attention over at least 128 queries and keys whose scores are written to memory: an operation marked
 as not fused, or a graph with GEMM, softmax and GEMM in sequence.
 
 In traces of any length: a softmax with the nearest batched GEMMs before and after it whose shapes fit,
@@ -50,7 +50,7 @@ low end.
   runtime.
 - Returned attention weights and custom biases rule out some kernels; head sizes have limits.
 - Flash kernels take fp16 and bf16; in fp32 only the memory-efficient kernel remains.
-- Below about 512 keys launches dominate, and nothing is reported.
+- Below 128 keys launches dominate, and nothing is reported.
 - Dropout draws other random numbers.
 - Scripts: the weights are returned or stored, a fused call is there already, convolutions narrow the
   queries and keys of an image, or weights meet other weights.
@@ -58,10 +58,11 @@ low end.
 ## Evidence
 - EleutherAI cookbook, transformer sizing sample: softmax and dropout 8.8 ms against 1.7 ms for the
   two GEMMs; attention at 48 TFLOPS, the MLP at 234.
-- Dao et al., "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness" (2022).
+- Dao et al., "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness" (2022): up
+  to three times as fast as PyTorch's operators at lengths from 128 to 2,048.
 )md";
 
-constexpr std::int64_t kLongEnough = 512;
+constexpr std::int64_t kLongEnough = 128;
 
 bool is_long(const Attention& attention) {
   return std::min(attention.query_len, attention.kv_len) >= kLongEnough;

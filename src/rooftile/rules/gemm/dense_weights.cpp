@@ -67,8 +67,8 @@ std::vector<Finding> check(const RuleInput& input) {
   Finding finding = finding_at_groups(
       input, groups,
       fmt::format("{:.0f} % of the time goes into math-bound layers with dense weights; with 2:4 "
-                  "sparsity it could be {:.3g} ms less, at most",
-                  100 * share, to_milliseconds(time) / 2),
+                  "sparsity it could be {} less, at most",
+                  100 * share, seconds_text(time / 2)),
       {"Prune two of every four weights along k, fine-tune, and run the layers through cuSPARSELt "
        "or torch.sparse's semi-structured tensors",
        Exactness::changes_training},

@@ -60,10 +60,10 @@ std::vector<Finding> check(const RuleInput& input) {
   if (share < kMinShare) return {};
   Finding finding = finding_at_groups(
       input, groups,
-      fmt::format("{:.0f} % of the time goes into GEMMs of at most {} row{}: reading {:.3g} "
-                  "GB takes at least {:.3g} ms",
-                  100 * share, rows, rows == 1 ? "" : "s", traffic.value() / 1e9,
-                  to_milliseconds(traffic / input.device().dram_bandwidth)),
+      fmt::format("{:.0f} % of the time goes into GEMMs of at most {} row{}: reading {} "
+                  "takes at least {}",
+                  100 * share, rows, rows == 1 ? "" : "s", gigabytes_text(traffic),
+                  seconds_text(traffic / input.device().dram_bandwidth)),
       {"Batch requests, store the weights in fewer bits or replay a CUDA graph; padding the rows "
        "gains nothing",
        Exactness::not_applicable},

@@ -21,7 +21,7 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 - In a model or trace: matrix operations in a precision that this GPU's Tensor Cores do not multiply,
   where they multiply another of as many bits or more: bf16 or tf32 on Volta and Turing, fp8 before
-  Ada and Hopper, fp4 before Blackwell, int8 on Volta. One finding stands for the whole network.
+  Ada and Hopper, fp4 before Blackwell, int8 on Volta, int4 before Turing and from Hopper on. One finding stands for the whole network.
 - In a training script, where the GPU is known (`--gpu`, or a trace beside it): autocast in bf16,
   a model in bf16 and the bf16 options of Transformers, Lightning and Accelerate on a GPU without
   bf16; and `torch.cuda.is_bf16_supported()`, which counts emulation.
@@ -32,7 +32,7 @@ Advice on sizes of the same layers is left out: it would be for the wrong precis
 A GPU without bf16 multiplies it in fp32 on CUDA cores, without an error: 8.1 in place of 65 TFLOPS
 on a T4, 15.7 in place of 125 on a V100. fp8 and fp4 do not run at all: `torch._scaled_mm` raises an
 error before compute capability 8.9 and 10.0, and kernels for checkpoints in 8 or 4 bits unpack the
-weights and multiply in 16.
+weights and multiply in 16. Products of int4 with int4 have Tensor Cores on Turing, Ampere and Ada only.
 
 ## How to fix
 Use the precision that the finding names. On Volta and Turing that is fp16: `torch_dtype=torch.float16`
@@ -41,8 +41,8 @@ for inference; for training `torch.autocast("cuda", dtype=torch.float16)` with
 `torch.cuda.is_bf16_supported(including_emulation=False)`.
 
 ## How the saving is estimated
-The time model predicts each of these operations in both precisions. For fp8 and fp4, which do not
-run, no saving is given, only the time in the precision that does.
+The time model predicts each of these operations in both precisions. For fp8, fp4 and int4, which do
+not run, no saving is given, only the time in the precision that does.
 
 ## When not to
 - Networks that overflow fp16 (beyond 65504), as some trained in bf16 do: T5, Gemma. Then fp32 keeps
@@ -53,7 +53,7 @@ run, no saving is given, only the time in the precision that does.
 
 ## Evidence
 - CUDA C++ Programming Guide, "Compute Capabilities": bf16 and TF32 Tensor Cores from 8.0 on, fp8
-  from 8.9, fp4 from 10.0; 7.0 has fp16 only, 7.5 also int8 and int4.
+  from 8.9, fp4 from 10.0; 7.0 has fp16 only, 7.5 also int8 and int4; 9.0 and later have no int4.
 - vLLM refuses it: "Bfloat16 is only supported on GPUs with compute capability of at least 8.0 … You
   can use float16 instead" (vllm-project/vllm issue 1157).
 - PyTorch pull request 148322: on older GPUs bf16 is emulated in fp32, slowly, and
@@ -128,10 +128,12 @@ std::string describe(const RuleInput& input, const Choice& choice) {
   const std::string wrong = names_of(choice.wrong);
   if (choice.is_refused) {
     return fmt::format(
-        "{} GEMMs do not run on this GPU: torch._scaled_mm refuses them, and kernels for weights "
-        "in "
-        "so few bits multiply in 16",
-        wrong);
+        "{} GEMMs do not run on this GPU: {}", wrong,
+        choice.wrong.front() == Dtype::int4
+            ? "it has no int4 Tensor Cores, and kernels for int4 weights multiply in "
+              "16 bits"
+            : "torch._scaled_mm refuses them, and kernels for weights in so few bits "
+              "multiply in 16");
   }
   const MathUnit now = math_unit(device, choice.wrong.front());
   const MathUnit then = math_unit(device, choice.right.front());
@@ -147,9 +149,9 @@ Fix propose(const RuleInput& input, const Choice& choice) {
   const std::string right = names_of(choice.right);
   if (choice.is_refused) {
     const Seconds after = input.analysis.total.expected - choice.saving.expected;
-    return {fmt::format("Run in {}: likely {:.3g} ms in all; checkpoints in fewer bits stay small "
-                        "with weight-only kernels",
-                        right, to_milliseconds(after)),
+    return {fmt::format("Run in {}: likely {} in all; checkpoints in fewer bits stay small with "
+                        "weight-only kernels",
+                        right, seconds_text(after)),
             Exactness::changes_numerics};
   }
   const bool scales = choice.right.front() == Dtype::fp16;
@@ -178,8 +180,10 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   finding.evidence = {
       fmt::format("Tensor Core precisions of compute capability {}.{}: CUDA C++ Programming Guide",
                   device.compute_capability / 10, device.compute_capability % 10),
-      choice.is_refused ? "torch._scaled_mm and compute capability: PyTorch issue 118703"
-                        : "bf16 emulated in fp32 on older GPUs: PyTorch pull request 148322"};
+      choice.wrong.front() == Dtype::int4
+          ? "sub-byte integers in mma: PTX ISA, Warp Level Matrix Instructions"
+      : choice.is_refused ? "torch._scaled_mm and compute capability: PyTorch issue 118703"
+                          : "bf16 emulated in fp32 on older GPUs: PyTorch pull request 148322"};
   for (const LayerGroup& group : choice.groups) {
     note_changes(
         input, group, [&](const Op& op) { return in_better_dtype(device, op); }, finding);
