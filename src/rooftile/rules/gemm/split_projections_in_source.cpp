@@ -323,12 +323,21 @@ bool offers_pretrained(const File& file) {
   });
 }
 
+// `model.load_state_dict(weights, strict=False)`: what has another name is dropped without a word.
+bool loads_in_part(const SourceFacts& facts, const Program& program) {
+  return std::ranges::any_of(facts.method_calls("load_state_dict"), [&](const Call* call) {
+    return program.has(*call->file) && facts.argument(*call, "strict", 1).is_false();
+  });
+}
+
 // Names of the weights are fixed where somebody else's checkpoint is loaded.
 bool is_loaded_by_name(const SourceFacts& facts, const ClassDef& def) {
   for (const FunctionDef* method : def.methods) {
     if (method->name.find("load") != std::string::npos) return true;
   }
   const auto programs = training_programs_of(facts, *def.file);
+  const auto in_part = [&](const Program* program) { return loads_in_part(facts, *program); };
+  if (std::ranges::any_of(programs, in_part)) return true;
   return std::any_of(programs.begin(), programs.end(), [](const Program* program) {
     return std::any_of(program->files.begin(), program->files.end(), [](const File* file) {
       if (!mentions(*file, {"from_pretrained", "load_from", "weights", "pretrained", "pretrain",

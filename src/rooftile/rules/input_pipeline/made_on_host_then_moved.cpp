@@ -56,8 +56,17 @@ bool is_in_same_loop(const Call& maker, const Call& move) {
   return loop_of(maker.statement) == loop_of(move.statement) || maker.statement == move.statement;
 }
 
+// Not where it is: `if mask.device != x.device` reads nothing of it.
 bool reads_variable(const Statement& statement, std::string_view variable) {
-  return statement.function_def == nullptr && uses_variable(statement.value, variable);
+  if (statement.function_def != nullptr) return false;
+  bool reads = false;
+  visit(statement.value, [&](const Expr& part) {
+    const bool asks = part.kind == ExprKind::attribute &&
+                      is_one_of(part.word(), {"device", "is_cuda", "dtype", "shape"});
+    reads = reads || (part.kind == ExprKind::name && part.word() == variable);
+    return !reads && !asks;
+  });
+  return reads;
 }
 
 // `x = …`, `x, y = …`

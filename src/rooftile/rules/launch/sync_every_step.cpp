@@ -9,10 +9,12 @@
 #include "rooftile/analysis/source/host_consumers.h"
 #include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/analysis/source/hot_path.h"
+#include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/flow/sources.h"
 
 namespace rooftile {
 
@@ -205,12 +207,41 @@ bool gives_size(const Expr& read) {
   return false;
 }
 
+// `counts[int(t * 10)]` of a dictionary, in which no tensor can be looked up.
+bool is_dictionary(const SourceFacts& facts, const Expr& holder) {
+  return std::ranges::any_of(script::origins(facts, holder), [](const Expr* origin) {
+    const bool is_made = origin->statement != nullptr && origin->kind == ExprKind::comprehension;
+    return origin->kind == ExprKind::dict ||
+           (is_made && origin->statement->file->slice(origin->range).starts_with('{'));
+  });
+}
+
+// `ids = target.cpu()`, and then `one_hot.scatter_(1, ids, 1).to(device)`.
+bool goes_back(const SourceFacts& facts, const HostRead& read) {
+  const FunctionDef* function = read.statement->function;
+  if (read.call == nullptr || read.call->method != "cpu" || function == nullptr) return false;
+  return std::ranges::any_of(function->calls, [&](const Call* copy) {
+    if (!copies_to_device(facts, *copy)) return false;
+    return script::find_source(facts, *copy->receiver, [&](const Expr& part) {
+      return &part == read.expr ? script::SourceStep::found : script::SourceStep::go_on;
+    });
+  });
+}
+
 // What to do instead depends on what the host does with the value.
-std::string_view remedy_for(const HostRead& read) {
+std::string_view remedy_for(const SourceFacts& facts, const HostRead& read) {
+  if (goes_back(facts, read)) {
+    return "Compute it on the GPU: what is made of the value is copied back there, and each read "
+           "empties the launch queue";
+  }
   const Expr* top = read.expr;
   for (; top->parent != nullptr; top = top->parent) {
     const Expr& parent = *top->parent;
     if (parent.kind == ExprKind::subscript && parent.children().front() != top) {
+      if (is_dictionary(facts, *parent.children().front())) {
+        return "Read all values of the batch at once, with one .tolist(): each read empties the "
+               "launch queue, and a dictionary takes no tensor as a key";
+      }
       return "Index with the tensor itself, or let the host draw the number, since each read "
              "empties the launch queue";
     }
@@ -242,7 +273,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     Finding finding = finding_at(file, first.expr->range.begin, "step",
                                  fmt::format("`{}` makes the host wait for the GPU in every step{}",
                                              code_text(file, first.expr), others_text(group)),
-                                 {std::string(remedy_for(first)), Exactness::bit_exact});
+                                 {std::string(remedy_for(facts, first)), Exactness::bit_exact});
     finding.evidence = {
         "PyTorch performance tuning guide, Avoid unnecessary CPU-GPU synchronization"};
     findings.push_back(std::move(finding));
