@@ -64,8 +64,8 @@ class Flow {
   // As in sources.h.
   bool find_source(const source::SourceFacts& facts, const source::Expr& value,
                    const std::function<SourceStep(const source::Expr&)>& judge);
-  std::vector<const source::Expr*> origins(const source::SourceFacts& facts,
-                                           const source::Expr& value);
+  const std::vector<const source::Expr*>& origins(const source::SourceFacts& facts,
+                                                  const source::Expr& value);
 
  private:
   using Expr = source::Expr;
@@ -196,6 +196,7 @@ class Flow {
   Graphs& graphs_;
   std::deque<Node> nodes_;
   std::unordered_map<Key, NodeId, KeyHash> by_key_;
+  std::unordered_map<const Expr*, std::vector<const Expr*>> origins_;  // asked for so far
   std::vector<const source::Call*> contexts_{nullptr};
   std::unordered_map<const source::Call*, std::uint32_t> context_by_call_;
   std::vector<std::string_view> words_;

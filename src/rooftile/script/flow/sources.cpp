@@ -125,14 +125,16 @@ bool Flow::find_source(const source::SourceFacts& facts, const Expr& value,
   return false;
 }
 
-std::vector<const source::Expr*> Flow::origins(const source::SourceFacts& facts,
-                                               const Expr& value) {
+const std::vector<const source::Expr*>& Flow::origins(const source::SourceFacts& facts,
+                                                      const Expr& value) {
+  const auto [known, is_new] = origins_.try_emplace(&value);
+  std::vector<const Expr*>& found = known->second;
+  if (!is_new) return found;
   facts_ = &facts;
   struct Step {
     NodeId node;
     const Expr* last;  // that it was followed from
   };
-  std::vector<const Expr*> found;
   std::vector<Step> open;
   if (const auto start = node_of(&value, nullptr, 0)) open.push_back({*start, &value});
   std::unordered_set<NodeId> seen;
@@ -156,13 +158,13 @@ bool find_source(const source::SourceFacts& facts, const source::Expr& value,
   return flow_of(facts).find_source(facts, value, judge);
 }
 
-std::vector<const source::Expr*> origins(const source::SourceFacts& facts,
-                                         const source::Expr& value) {
+const std::vector<const source::Expr*>& origins(const source::SourceFacts& facts,
+                                                const source::Expr& value) {
   return flow_of(facts).origins(facts, value);
 }
 
 const source::Expr& origin(const source::SourceFacts& facts, const source::Expr& value) {
-  const std::vector<const source::Expr*> all = origins(facts, value);
+  const std::vector<const source::Expr*>& all = origins(facts, value);
   return all.size() == 1 ? *all.front() : value;
 }
 

@@ -29,9 +29,10 @@ bool find_source(const source::SourceFacts& facts, const source::Expr& value,
                  const std::function<SourceStep(const source::Expr&)>& judge);
 
 // What the value may be: the expressions behind which it is not followed, as a library's call, an
-// operation, a literal, the name of a parameter that no given file passes. Never empty.
-std::vector<const source::Expr*> origins(const source::SourceFacts& facts,
-                                         const source::Expr& value);
+// operation, a literal, the name of a parameter that no given file passes. Never empty; looked up
+// when it is asked for again.
+const std::vector<const source::Expr*>& origins(const source::SourceFacts& facts,
+                                                const source::Expr& value);
 // The only one; the expression itself where there are several.
 const source::Expr& origin(const source::SourceFacts& facts, const source::Expr& value);
 
