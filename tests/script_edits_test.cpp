@@ -519,7 +519,8 @@ const ScriptEdit kEdits[] = {
 
 TEST(ScriptEdits, ThatKeepTheMeaningKeepTheFindings) {
   const std::vector<std::string> before = rules_of(kTrainScript);
-  EXPECT_EQ(before.size(), 6U);
+  // Unpinned batches beside the missing workers are information.
+  EXPECT_EQ(before.size(), 5U);
   for (const ScriptEdit& edit : kEdits) {
     std::string script = kTrainScript;
     for (const auto& [from, to] : edit.changes) {
