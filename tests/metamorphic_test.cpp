@@ -143,11 +143,15 @@ Changed with_other_names(const std::string& text) {
   return changed;
 }
 
-// Rule, line of the old text, level, and whether there are edits.
-std::vector<std::string> found_in(const Rule& rule, const Changed& script) {
+// Rule, line of the old text, level, and whether there are edits; those in train.py.
+std::vector<std::string> found_in(const Rule& rule, const Changed& script,
+                                  const std::vector<ScriptFile>& others = {}) {
   static const Device h100 = *find_device("h100");
+  std::vector<ScriptFile> files{{"train.py", script.text}};
+  files.insert(files.end(), others.begin(), others.end());
   std::vector<std::string> found;
-  for (const Finding& finding : findings_in(rule, {{"train.py", script.text}}, h100)) {
+  for (const Finding& finding : findings_in(rule, files, h100)) {
+    if (finding.location.file != "train.py") continue;
     const auto line = static_cast<std::size_t>(finding.location.line);
     found.push_back(fmt::format("{} line {} {} {}", finding.rule,
                                 line < script.lines.size() ? script.lines[line] : -1,
@@ -181,6 +185,25 @@ void expect_the_same(const Transform& transform) {
 TEST(Metamorphic, CommentsAndBlankLinesMeanNothing) { expect_the_same(with_comments); }
 
 TEST(Metamorphic, NamesOfVariablesMeanNothing) { expect_the_same(with_other_names); }
+
+// A program is its own files: another one in the same folder changes nothing.
+TEST(Metamorphic, AnotherProgramOfTheFolderMeansNothing) {
+  const std::vector<ScriptCase> cases = script_cases();
+  for (std::size_t i = 0; i < cases.size(); i += kStride) {
+    const ScriptCase& other = cases[(7 * i + 13) % cases.size()];
+    std::vector<ScriptFile> files{{"train.py", cases[i].text}};
+    std::vector<ScriptFile> others{{"zoo/elsewhere.py", other.text}};
+    take_marks(*cases[i].rule, files);
+    take_marks(*other.rule, others);
+    Changed alone{files.front().text, {}};
+    alone.lines.resize(static_cast<std::size_t>(std::ranges::count(alone.text, '\n')) + 1);
+    std::iota(alone.lines.begin(), alone.lines.end(), 0);
+    EXPECT_EQ(found_in(*cases[i].rule, alone, others), found_in(*cases[i].rule, alone))
+        << cases[i].spec << "\n"
+        << alone.text << "\nbeside\n"
+        << others.front().text;
+  }
+}
 
 // ---- models
 

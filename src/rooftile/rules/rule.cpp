@@ -9,6 +9,7 @@
 #include "rooftile/analysis/trace/gain.h"
 #include "rooftile/base/pattern.h"
 #include "rooftile/rules/gate.h"
+#include "rooftile/script/reach/unused.h"
 #include "rooftile/workload/trace_summary.h"
 
 namespace rooftile {
@@ -77,7 +78,13 @@ void scale_to_measured(const RuleInput& input, Finding& finding) {
   if (measured < modelled.low) finding.saving->low = std::min(finding.saving->low, Seconds(0));
 }
 
-// What two programs have at one place counts once.
+bool is_in_code_that_runs(const source::SourceFacts& facts, const Finding& finding) {
+  const auto file = std::ranges::find(facts.files, finding.location.file, &source::File::path);
+  return finding.spot.line <= 0 || file == facts.files.end() ||
+         source::is_reached(facts, **file, static_cast<std::size_t>(finding.spot.line));
+}
+
+// What two programs have at one place counts once; what no program runs costs nothing.
 void detect_in_scripts(const Rule& rule, const source::SourceFacts& facts, const Device* gpu,
                        std::vector<Finding>& findings) {
   std::set<std::tuple<std::string, std::int64_t, std::int64_t, std::string>> seen;
@@ -86,6 +93,7 @@ void detect_in_scripts(const Rule& rule, const source::SourceFacts& facts, const
     if (!seen.emplace(finding.location.file, spot.line, spot.column, finding.message).second) {
       continue;
     }
+    if (!is_in_code_that_runs(facts, finding)) continue;
     if (rule.level_in_scripts) finding.own_level = rule.level_in_scripts;
     findings.push_back(std::move(finding));
   }

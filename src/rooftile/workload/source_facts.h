@@ -199,27 +199,9 @@ enum class GuardKind : std::uint8_t {
 struct Guard {
   GuardKind kind = GuardKind::condition;
   bool negated = false;                  // the else branch of it
-  bool in_loop = false;                  // between the step loop and the statement
   const Expr* expr = nullptr;            // the condition, context manager or decorator
   const Statement* statement = nullptr;  // null for a decorator or an inline condition
   Value interval;                        // of every_n; absent for others
-};
-
-// One way by which a statement is reached.
-struct Context {
-  const Loop* step_loop = nullptr;  // the innermost training or evaluation loop around it, here or
-                                    // in a caller; null if none
-  // An evaluation function, Lightning's training_step and the like count without a loop.
-  LoopRole role = LoopRole::other;
-  std::vector<Guard> guards;       // outermost first
-  std::vector<const Call*> calls;  // from the loop's function down to here, empty when it is here
-  std::uint32_t inner_loops = 0;   // loops between the step loop and the statement
-
-  bool has(GuardKind kind) const;  // not negated
-  bool gradients_off() const;      // no_grad or inference_mode, not switched on again inside
-  // Runs on each pass of the step loop: no guard inside the loop is a condition, once, debug,
-  // never, an exception handler, or every_n with n unknown or above 1.
-  bool each_step() const;
 };
 
 // `# rooftile: allow precision/amp-off, compile/off -- small model`
@@ -348,11 +330,6 @@ class SourceFacts {
   Value value(const Expr* expr) const;
   // What the parameter gets: by keyword, by position (from 0; -1: keyword only), or absent.
   Value argument(const Call& call, std::string_view name, int position = -1) const;
-  // All the ways a statement or call is reached, at most 16; never empty.
-  std::vector<Context> contexts(const Statement& statement) const;
-  std::vector<Context> contexts(const Call& call) const;
-  // Whether some way leads through a training-step loop on each step of it.
-  bool in_each_training_step(const Call& call) const;
   // The programs a file belongs to.
   std::vector<const Program*> programs_of(const File& file) const;
 

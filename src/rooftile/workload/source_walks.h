@@ -1,7 +1,10 @@
-// Walks over the functions of a project along their calls, each function once.
+// Walks over the functions of a project along their calls, each function once, and over statements
+// and expressions.
 #pragma once
 
 #include <algorithm>
+#include <initializer_list>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -59,4 +62,48 @@ bool any_call_above(const FunctionDef& function, int levels, const Test& test) {
   });
   return found;
 }
+
+// Calls of the project that a question follows, one inside of the other.
+constexpr int kMaxCallDepth = 3;
+
+using Words = std::initializer_list<std::string_view>;
+
+// The last part of a variable or attribute: "scaler" of self.scaler; empty for other expressions.
+std::string_view last_name(const Expr* expr);
+// The expression under names bound once and parentheses: what `x` was set to; itself otherwise.
+const Expr* resolved(const Expr* expr);
+
+// Calls action(expr) for the expression and all below it, each before its children; stops below
+// where action returns false.
+template <class Action>
+void visit(const Expr* expr, const Action& action) {
+  if (expr == nullptr || !action(*expr)) return;
+  for (const Expr* child : expr->children()) visit(child, action);
+}
+// Whether the expression has a name or attribute inside whose last part is one of the words.
+bool uses_name(const Expr* expr, Words names);
+// Whether a variable spelled like `variable` is inside.
+bool uses_variable(const Expr* expr, std::string_view variable);
+
+// Calls action(expr) for the expressions that stand in the statement itself, not in its blocks.
+template <class Action>
+void for_own_expressions(const Statement& statement, const Action& action) {
+  if (statement.value != nullptr) action(statement.value);
+  if (statement.target != nullptr) action(statement.target);
+  for (const WithItem& item : statement.items) {
+    if (item.context != nullptr) action(item.context);
+  }
+}
+// Calls action(statement) for all statements of the block and below, in text order, nested
+// functions and classes left out.
+template <class Action>
+void for_statements(std::span<const Statement* const> block, const Action& action) {
+  for (const Statement* statement : block) {
+    action(*statement);
+    if (statement->function_def != nullptr || statement->class_def != nullptr) continue;
+    for_statements(statement->body, action);
+    for_statements(statement->otherwise, action);
+  }
+}
+
 }  // namespace rooftile::source

@@ -74,39 +74,20 @@ std::optional<Autocast> find(const SourceFacts& facts, const Expr* expr, int dep
 
 }  // namespace
 
-namespace {
-
-// In the else of `if args.amp:` under `autocast(enabled=args.amp)`: off by the same flag.
-bool is_switched_off_on_the_way(const Autocast& found, const Context& context) {
-  const Argument* enabled = found.call == nullptr ? nullptr : found.call->argument("enabled");
-  if (enabled == nullptr || enabled->value == nullptr || enabled->followed) return false;
-  const std::string_view flag = found.call->file->slice(enabled->value->range);
-  return std::ranges::any_of(context.guards, [&](const Guard& guard) {
-    return guard.negated && guard.expr != nullptr && guard.statement != nullptr &&
-           guard.statement->file == found.call->file &&
-           found.call->file->slice(guard.expr->range) == flag;
-  });
-}
-
-}  // namespace
-
 std::optional<Autocast> autocast_of(const SourceFacts& facts, const Expr* manager) {
   return find(facts, manager, 0);
 }
 
-std::optional<Autocast> autocast_around(const SourceFacts& facts, const Context& context) {
-  for (auto guard = context.guards.rbegin(); guard != context.guards.rend(); ++guard) {
-    if (guard->kind != GuardKind::autocast) continue;
-    if (auto found = autocast_of(facts, guard->expr)) {
-      found->is_off = found->is_off || is_switched_off_on_the_way(*found, context);
-      return found;
-    }
-    Autocast unknown;
-    unknown.call = guard->expr != nullptr ? guard->expr->call() : nullptr;
-    unknown.may_be_off = true;
-    return unknown;
+std::optional<Autocast> autocast_around(const SourceFacts& facts, const Way& way) {
+  if (way.autocast == nullptr) return std::nullopt;
+  if (auto found = autocast_of(facts, way.autocast)) {
+    found->is_off = found->is_off || way.is_autocast_off;
+    return found;
   }
-  return std::nullopt;
+  Autocast unknown;
+  unknown.call = way.autocast->call();
+  unknown.may_be_off = true;
+  return unknown;
 }
 
 std::vector<Autocast> autocasts_in(const SourceFacts& facts, const Program& program) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "rooftile/script/reach/reach.h"
 #include "rooftile/workload/source_facts.h"
 
 namespace rooftile::source {
@@ -23,7 +24,7 @@ struct Autocast {
 // when it is no autocast.
 std::optional<Autocast> autocast_of(const SourceFacts& facts, const Expr* manager);
 // The innermost one around a statement on this way there, also an outer function's.
-std::optional<Autocast> autocast_around(const SourceFacts& facts, const Context& context);
+std::optional<Autocast> autocast_around(const SourceFacts& facts, const Way& way);
 // All in the program, by file and text, those of `@autocast()` included.
 std::vector<Autocast> autocasts_in(const SourceFacts& facts, const Program& program);
 

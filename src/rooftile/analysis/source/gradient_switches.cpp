@@ -5,6 +5,7 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/reach/reach.h"
 
 namespace rooftile::source {
 namespace {
@@ -112,16 +113,6 @@ bool is_gradient_switch(const Expr* manager) {
   return call != nullptr && is_one_of(call->method, {"no_grad", "inference_mode"});
 }
 
-bool is_without_gradients(const Context& context) {
-  if (context.gradients_off()) return true;
-  return std::any_of(context.guards.begin(), context.guards.end(), [](const Guard& guard) {
-    if (guard.kind != GuardKind::decorator || guard.expr == nullptr) return false;
-    const std::string_view name =
-        guard.expr->call() != nullptr ? guard.expr->call()->method : last_name(guard.expr);
-    return contains_any(name, {"no_grad", "nograd", "inference"});
-  });
-}
-
 bool switches_gradients_off(const SourceFacts& facts, const Loop& loop) {
   for (const Call* call : facts.method_calls("set_grad_enabled")) {
     const bool is_near = is_in_function_of(*call, loop) || call->function == nullptr;
@@ -132,7 +123,8 @@ bool switches_gradients_off(const SourceFacts& facts, const Loop& loop) {
         programs, [&](const Program* program) { return program->has(*call->file); });
     if (is_in_program) return true;
   }
-  if (std::ranges::any_of(facts.contexts(*loop.statement), is_without_gradients)) return true;
+  if (any_way(facts, *loop.statement, [](const Way& way) { return way.gradients_off; }))
+    return true;
   const bool is_volatile =
       std::any_of(loop.file->calls.begin(), loop.file->calls.end(), [&](const Call* call) {
         return is_in_function_of(*call, loop) && may_feed(*call, loop) && makes_volatile(*call);

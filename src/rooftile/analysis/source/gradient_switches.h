@@ -8,9 +8,6 @@ namespace rooftile::source {
 // `torch.no_grad()`, `torch.inference_mode()`; false for null.
 bool is_gradient_switch(const Expr* manager);
 
-// Whether this way leads through no_grad or inference_mode, own decorators by their name included.
-bool is_without_gradients(const Context& context);
-
 // Whether some way to the loop leads through no_grad, or its function or its program switches
 // gradients off by other means: set_grad_enabled, `no_grad()(evaluate)`, an ExitStack, volatile
 // inputs, weights that are frozen before it.

@@ -7,6 +7,7 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/size_search.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/reach/reach.h"
 
 namespace rooftile::source {
 namespace {
@@ -141,8 +142,7 @@ bool takes_features(const SourceFacts& facts, const Program& program) {
     const std::vector<const Call*> calls = calls_inside(*loop->statement);
     return std::ranges::any_of(calls, [&](const Call* call) {
       if (!runs_network(*call)) return false;
-      const auto contexts = facts.contexts(*call);
-      return std::ranges::all_of(contexts, &Context::gradients_off);
+      return without_gradients(facts, *call);
     });
   });
 }
@@ -223,8 +223,7 @@ bool trains_other_networks(const SourceFacts& facts, const Program& program) {
       if (call.name != "torch.nn.Module.__call__" || call.expr->children().empty()) continue;
       const Type& type = *call.expr->children().front()->type;
       if (!type.is(TypeKind::module) || is_bare_linear(type)) continue;
-      const auto contexts = facts.contexts(call);
-      if (!std::ranges::all_of(contexts, &Context::gradients_off)) return true;
+      if (!without_gradients(facts, call)) return true;
     }
   }
   return false;

@@ -5,22 +5,15 @@
 #include <string_view>
 #include <vector>
 
+#include "rooftile/script/reach/reach.h"
 #include "rooftile/workload/source_facts.h"
 
 namespace rooftile::source {
 
-// Whether this way runs on each pass, with all options at their defaults. Guards `x % n == 0` with
-// n unknown or at least ten, conditions on values, exception handlers and debugging are no such
-// way; a rank test is.
-bool runs_on_each_pass(const SourceFacts& facts, const Context& context);
-
-// Whether no condition on a parameter is false by what this way passes for it:
-// `model.run(batch, training=False)` does not get to what stands under `if training:`.
-bool is_open_on_the_way(const Context& context);
-
 // Whether a run gets there that is started on GPUs, on one or several, and has all other options at
 // their defaults.
-bool is_reached_when_launched(const SourceFacts& facts, Context context);
+bool is_reached_when_launched(const SourceFacts& facts, const Call& call);
+bool is_reached_when_launched(const SourceFacts& facts, const Statement& statement);
 // Calls of the names (as SourceFacts::calls) in programs that train on a GPU, reached like that.
 std::vector<const Call*> launched_calls(const SourceFacts& facts,
                                         std::initializer_list<std::string_view> full_names);

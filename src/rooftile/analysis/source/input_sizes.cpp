@@ -8,6 +8,7 @@
 #include "rooftile/analysis/source/monai.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/reach/reach.h"
 #include "rooftile/workload/source_walks.h"
 
 namespace rooftile::source {
@@ -168,7 +169,7 @@ bool draws_images(const SourceFacts& facts, const Call& call) {
 bool gives_drawn_images(const SourceFacts& facts, const Call& call) {
   const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
   const bool is_in_dataset = def != nullptr && def->is_dataset;
-  return draws_images(facts, call) && (is_in_dataset || facts.in_each_training_step(call));
+  return draws_images(facts, call) && (is_in_dataset || in_each_training_step(facts, call));
 }
 
 bool has_one_size(std::string_view dataset) {

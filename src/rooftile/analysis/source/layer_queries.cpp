@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/monai.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/reach/reach.h"
 
 namespace rooftile::source {
 namespace {
@@ -197,8 +198,7 @@ bool is_forward_call(const Call& call) {
 
 // Of a test that a training loop runs now and then, or of another network's features.
 bool is_in_evaluation(const SourceFacts& facts, const Call& call) {
-  const auto contexts = facts.contexts(call);
-  if (std::ranges::all_of(contexts, &Context::gradients_off)) return true;
+  if (without_gradients(facts, call)) return true;
   for (const Statement* at = call.statement; at != nullptr; at = at->parent) {
     if (at->kind == StatementKind::function) return false;
     if (at->loop != nullptr && at->loop->role == LoopRole::evaluation_step) return true;

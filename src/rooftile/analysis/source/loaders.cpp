@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/hot_path.h"
-#include "rooftile/analysis/source/leftovers.h"
+#include "rooftile/script/reach/unused.h"
 #include "rooftile/analysis/source/monai.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/returned_loaders.h"
@@ -57,7 +57,7 @@ bool serves_others(const SourceFacts& facts, const Call& loader) {
       std::ranges::any_of(facts.programs_of(*loader.file),
                           [](const auto* program) { return program->entry != nullptr; });
   if (function != nullptr && function->class_def != nullptr) {
-    return has_entry && is_made_nowhere(facts, *function->class_def);
+    return has_entry && is_unused(facts, *function->class_def);
   }
   const bool is_plain =
       function != nullptr && function->outer == nullptr && function->decorators.empty();
@@ -68,7 +68,7 @@ bool serves_others(const SourceFacts& facts, const Call& loader) {
              return trains_on_gpu(facts, *caller->file);
            });
   }
-  return has_entry && is_named_nowhere(facts, *function);
+  return has_entry && is_unused(facts, *function);
 }
 
 // `loader = DataLoader(data, …)`, and then `len(loader)` alone: nothing is read from it.

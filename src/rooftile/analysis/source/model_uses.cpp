@@ -6,6 +6,7 @@
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/reach/reach.h"
 
 namespace rooftile::source {
 namespace {
@@ -99,8 +100,7 @@ void note_model_use(const SourceFacts& facts, const Expr& name, int levels, Uses
     note_attribute(*outer, name.word(), uses);
   } else if (outer->call() != nullptr && outer->children()[0] == &name) {
     uses.runs = true;
-    const auto contexts = facts.contexts(*outer->call());
-    uses.records = uses.records || !std::ranges::all_of(contexts, &Context::gradients_off);
+    uses.records = uses.records || !without_gradients(facts, *outer->call());
   } else if (outer->call() != nullptr) {
     follow_model_argument(facts, *outer->call(), name, levels, uses);
   } else {
@@ -168,7 +168,7 @@ bool keeps_weights_still(const SourceFacts& facts, const Expr& member, bool& run
   if (outer->call() == nullptr) return false;
   if (outer->children()[0] != &member) return outer->call()->name == "torch.nn.DataParallel";
   runs = true;
-  return std::ranges::all_of(facts.contexts(*outer->call()), &Context::gradients_off);
+  return without_gradients(facts, *outer->call());
 }
 
 }  // namespace

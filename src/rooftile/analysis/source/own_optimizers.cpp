@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/script/reach/ways_up.h"
 
 namespace rooftile::source {
 
@@ -34,14 +35,12 @@ bool is_one_of_many(const SourceFacts& facts, const Call& made) {
   const auto count = std::ranges::count_if(
       calls, [](const Call* call) { return call->expr->type->is(TypeKind::optimizer); });
   if (count < kMany) return false;
-  return std::ranges::all_of(facts.contexts(made), [&](const Context& context) {
-    return std::ranges::any_of(context.guards, [&](const Guard& guard) {
-      const Expr* expr = guard.expr;
-      const bool compares = expr != nullptr && !guard.negated && guard.kind != GuardKind::main &&
-                            expr->kind == ExprKind::comparison && expr->word() == "==" &&
-                            expr->children().size() == 2;
-      return compares && expr->children()[1]->kind == ExprKind::text && !facts.value(expr).known();
-    });
+  return !leads_there(facts, made, [&](const Guard& guard) {
+    const Expr* expr = guard.expr;
+    const bool compares = expr != nullptr && !guard.negated && guard.kind != GuardKind::main &&
+                          expr->kind == ExprKind::comparison && expr->word() == "==" &&
+                          expr->children().size() == 2;
+    return compares && expr->children()[1]->kind == ExprKind::text && !facts.value(expr).known();
   });
 }
 

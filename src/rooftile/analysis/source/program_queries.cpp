@@ -6,62 +6,6 @@
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
-std::optional<bool> truth_on_gpu(const Expr* condition, int depth) {
-  const Expr* asked = resolved(condition);
-  if (asked == nullptr || depth > 4) return std::nullopt;
-  if (asked->call() != nullptr && asked->call()->name == "torch.cuda.is_available") return true;
-  if (asked->kind == ExprKind::logical && asked->word() == "not") {
-    const auto inner = truth_on_gpu(asked->children().front(), depth + 1);
-    return inner ? std::optional(!*inner) : std::nullopt;
-  }
-  const bool compares = asked->kind == ExprKind::comparison && asked->children().size() == 2 &&
-                        is_one_of(asked->word(), {"==", "!="}) &&
-                        asked->children()[1]->kind == ExprKind::text;
-  if (!compares || !is_one_of(last_name(asked->children()[0]), {"device", "type"})) {
-    return std::nullopt;
-  }
-  const std::string_view device = asked->children()[1]->word();
-  if (device.starts_with("cuda")) return asked->word() == "==";
-  return device == "cpu" ? std::optional(asked->word() == "!=") : std::nullopt;
-}
-
-namespace {
-
-bool is_training(const Program& program) {
-  return program.trains_on_gpu && (program.entry == nullptr || !program.entry->is_test);
-}
-
-}  // namespace
-
-std::vector<const Program*> training_programs(const SourceFacts& facts) {
-  std::vector<const Program*> programs;
-  for (const Program& program : facts.programs) {
-    if (is_training(program)) programs.push_back(&program);
-  }
-  return programs;
-}
-
-bool runs_in(const SourceFacts& facts, const Program& program, const Statement& statement) {
-  const auto contexts = facts.contexts(statement);
-  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-    return std::none_of(context.guards.begin(), context.guards.end(), [&](const Guard& guard) {
-      return guard.kind == GuardKind::main && !guard.negated && guard.statement != nullptr &&
-             guard.statement->file != program.entry;
-    });
-  });
-}
-
-std::vector<const Program*> training_programs_of(const SourceFacts& facts, const File& file) {
-  if (file.is_test) return {};
-  std::vector<const Program*> programs = facts.programs_of(file);
-  std::erase_if(programs, [](const Program* program) { return !is_training(*program); });
-  return programs;
-}
-
-bool trains_on_gpu(const SourceFacts& facts, const File& file) {
-  return !training_programs_of(facts, file).empty();
-}
-
 bool ProgramQuestion::holds(const Program& program) {
   const auto [known, is_new] = known_.try_emplace(&program, false);
   if (is_new) known->second = judge_(program);
@@ -122,12 +66,6 @@ bool binds_torch(const File& file) {
   });
 }
 
-std::string_view last_name(const Expr* expr) {
-  if (expr == nullptr) return {};
-  const bool is_named = expr->kind == ExprKind::name || expr->kind == ExprKind::attribute;
-  return is_named ? expr->word() : std::string_view();
-}
-
 const Expr* comprehension_source(const Expr& name) {
   for (const Expr* outer = name.parent; outer != nullptr; outer = outer->parent) {
     if (outer->kind != ExprKind::comprehension) continue;
@@ -145,37 +83,6 @@ bool is_same_object(const Expr* a, const Expr* b) {
   const Call* made_b = b->type != nullptr ? b->type->made_by : nullptr;
   if (made_a != nullptr && made_b != nullptr) return made_a == made_b;
   return !last_name(a).empty() && last_name(a) == last_name(b);
-}
-
-const Expr* resolved(const Expr* expr) {
-  for (int hops = 0; expr != nullptr && hops < 8; ++hops) {
-    const Statement* binding = expr->kind == ExprKind::name ? expr->binding() : nullptr;
-    const bool is_plain = binding != nullptr && binding->kind == StatementKind::assignment &&
-                          binding->word == "=" && binding->value != nullptr &&
-                          binding->target != nullptr && binding->target->kind == ExprKind::name;
-    if (!is_plain) return expr;
-    expr = binding->value;
-  }
-  return expr;
-}
-
-bool uses_name(const Expr* expr, Words names) {
-  bool found = false;
-  visit(expr, [&](const Expr& part) {
-    const std::string_view name = last_name(&part);
-    found = found || std::find(names.begin(), names.end(), name) != names.end();
-    return !found;
-  });
-  return found;
-}
-
-bool uses_variable(const Expr* expr, std::string_view variable) {
-  bool found = false;
-  visit(expr, [&](const Expr& part) {
-    found = found || (part.kind == ExprKind::name && part.word() == variable);
-    return !found;
-  });
-  return found;
 }
 
 bool is_gpu_device(const SourceFacts& facts, const Expr* expr) {

@@ -10,24 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "rooftile/script/reach/programs.h"
 #include "rooftile/workload/source_facts.h"
 #include "rooftile/workload/source_walks.h"
 
 namespace rooftile::source {
-
-// Calls of the project that a question follows, one inside of the other.
-constexpr int kMaxCallDepth = 3;
-
-using Words = std::initializer_list<std::string_view>;
-
-// The programs that train on a GPU and are no tests; the only ones rules speak about.
-std::vector<const Program*> training_programs(const SourceFacts& facts);
-// False where every way there is through the main guard of a file that the program only imports.
-bool runs_in(const SourceFacts& facts, const Program& program, const Statement& statement);
-// Whether the file belongs to such a program and is no test itself.
-bool trains_on_gpu(const SourceFacts& facts, const File& file);
-// The training programs that a file belongs to; empty for tests.
-std::vector<const Program*> training_programs_of(const SourceFacts& facts, const File& file);
 
 // What is asked of whole programs, by a search through their texts, and judged once for each.
 class ProgramQuestion {
@@ -42,15 +29,6 @@ class ProgramQuestion {
   std::function<bool(const Program&)> judge_;
   std::unordered_map<const Program*, bool> known_;
 };
-
-// What a test of the device says where there is a GPU: `torch.cuda.is_available()`,
-// `device.type == "cuda"`, `device != "cpu"`, a variable set to that. Empty for other conditions.
-std::optional<bool> truth_on_gpu(const Expr* condition, int depth = 0);
-// Whether a run on a GPU gets there with all options at their defaults: not in `if False`, in
-// `if args.debug` (off by default) or in the else of a switch that is on.
-bool is_reached_by_default(const SourceFacts& facts, const Context& context);
-bool is_reached_by_default(const SourceFacts& facts, const Call& call);
-bool is_reached_by_default(const SourceFacts& facts, const Statement& statement);
 
 // In a generator or a class with `__exit__`, as context managers are: set for a block, then back.
 bool is_for_a_while(const Statement& statement);
@@ -71,49 +49,11 @@ bool mentions(const Program& program, Words words);
 // Whether `torch` is the library's name in the file, so that a fix may write torch.x.
 bool binds_torch(const File& file);
 
-// The last part of a variable or attribute: "scaler" of self.scaler; empty for other expressions.
-std::string_view last_name(const Expr* expr);
 // `t.cuda() for t in batch`: of the variable what the comprehension runs over; null for other
 // names.
 const Expr* comprehension_source(const Expr& name);
 // Whether both stand for one object: made by the same call, else spelled the same.
 bool is_same_object(const Expr* a, const Expr* b);
-// The expression under names bound once and parentheses: what `x` was set to; itself otherwise.
-const Expr* resolved(const Expr* expr);
-
-// Calls action(expr) for the expression and all below it, each before its children; stops below
-// where action returns false.
-template <class Action>
-void visit(const Expr* expr, const Action& action) {
-  if (expr == nullptr || !action(*expr)) return;
-  for (const Expr* child : expr->children()) visit(child, action);
-}
-// Whether the expression has a name or attribute inside whose last part is one of the words.
-bool uses_name(const Expr* expr, Words names);
-// Whether a variable spelled like `variable` is inside.
-bool uses_variable(const Expr* expr, std::string_view variable);
-
-// Calls action(expr) for the expressions that stand in the statement itself, not in its blocks.
-template <class Action>
-void for_own_expressions(const Statement& statement, const Action& action) {
-  if (statement.value != nullptr) action(statement.value);
-  if (statement.target != nullptr) action(statement.target);
-  for (const WithItem& item : statement.items) {
-    if (item.context != nullptr) action(item.context);
-  }
-}
-// Calls action(statement) for all statements of the block and below, in text order, nested
-// functions and classes left out.
-template <class Action>
-void for_statements(std::span<const Statement* const> block, const Action& action) {
-  for (const Statement* statement : block) {
-    action(*statement);
-    if (statement->function_def != nullptr || statement->class_def != nullptr) continue;
-    for_statements(statement->body, action);
-    for_statements(statement->otherwise, action);
-  }
-}
-
 // Whether the expression is a device or device text that names a GPU.
 bool is_gpu_device(const SourceFacts& facts, const Expr* expr);
 // `.cuda()`, or `.to(x)` with a GPU.

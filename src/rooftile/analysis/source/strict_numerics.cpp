@@ -5,6 +5,7 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/reach/ways_up.h"
 
 namespace rooftile::source {
 namespace {
@@ -28,13 +29,9 @@ std::optional<bool> membership(const SourceFacts& facts, const Expr& condition) 
 
 // Whether a run with all options at their defaults goes there, lists of methods looked into.
 bool is_default_choice(const SourceFacts& facts, const Call& call) {
-  const auto contexts = facts.contexts(call);
-  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-    return is_reached_by_default(facts, context) &&
-           std::none_of(context.guards.begin(), context.guards.end(), [&](const Guard& guard) {
-             return guard.expr != nullptr && membership(facts, *guard.expr) == guard.negated;
-           });
-  });
+  return is_reached_by_default(facts, call) && leads_there(facts, call, [&](const Guard& guard) {
+           return guard.expr != nullptr && membership(facts, *guard.expr) == guard.negated;
+         });
 }
 
 // A method of a class that a run with all options at their defaults never makes.

@@ -8,6 +8,7 @@
 #include "rooftile/analysis/source/model_uses.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/reach/ways_up.h"
 
 namespace rooftile::source {
 namespace {
@@ -51,13 +52,10 @@ bool is_evaluator_copy(const Call& call) {
 
 // `if args.do_test: model = nn.DataParallel(model)`
 bool is_for_testing(const SourceFacts& facts, const Call& call) {
-  const auto contexts = facts.contexts(call);
-  return std::ranges::all_of(contexts, [](const Context& context) {
-    return std::ranges::any_of(context.guards, [](const Guard& guard) {
-      return !guard.negated && guard.expr != nullptr &&
-             is_one_of(last_name(guard.expr), {"do_test", "do_eval", "do_predict", "do_inference",
-                                               "test_only", "eval_only", "evaluate", "inference"});
-    });
+  return !leads_there(facts, call, [](const Guard& guard) {
+    return !guard.negated && guard.expr != nullptr &&
+           is_one_of(last_name(guard.expr), {"do_test", "do_eval", "do_predict", "do_inference",
+                                             "test_only", "eval_only", "evaluate", "inference"});
   });
 }
 
@@ -98,9 +96,8 @@ bool only_evaluates(const SourceFacts& facts, const Type& type) {
   for (const Call* call : facts.calls("torch.nn.Module.__call__")) {
     if (call->expr->children().empty() || call->statement == nullptr) continue;
     if (call->expr->children()[0]->type->class_def != type.class_def) continue;
-    const auto contexts = facts.contexts(*call);
     is_called = true;
-    if (!std::ranges::all_of(contexts, &Context::gradients_off)) return false;
+    if (!without_gradients(facts, *call)) return false;
   }
   return is_called;
 }

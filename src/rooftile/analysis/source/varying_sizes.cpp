@@ -5,6 +5,7 @@
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/reach/reach.h"
 
 namespace rooftile::source {
 
@@ -223,7 +224,7 @@ std::optional<SizeSign> varying_input_size(const SourceFacts& facts, const Progr
     const Argument* size = call->argument("size", 1);
     const bool is_drawn = size != nullptr && draws_at_random(size->value);
     if (!is_drawn || !is_reached_by_default(facts, *call)) continue;
-    if (!facts.in_each_training_step(*call)) continue;
+    if (!in_each_training_step(facts, *call)) continue;
     return SizeSign{call, "each batch is resized to a size drawn at random"};
   }
   return varying_detection_size(facts, program);

@@ -9,6 +9,7 @@
 #include "rooftile/readers/python/evaluation_words.h"
 #include "rooftile/readers/python/loop_events.h"
 #include "rooftile/readers/python/passed_functions.h"
+#include "rooftile/script/reach/ways_up.h"
 
 namespace rooftile::source {
 namespace {
@@ -198,8 +199,7 @@ class RoleFinder {
   // An evaluation by the function that also trains, `compute_loss(scores, y, only_loss=True)`.
   bool runs_without_gradients(const Loop& loop) const {
     if (contains_any(loop.file->text, {"enable_grad", "set_grad_enabled"})) return false;
-    const std::vector<Context> contexts = facts_.contexts(*loop.statement);
-    return std::ranges::all_of(contexts, &Context::gradients_off);
+    return source::runs_without_gradients(facts_, *loop.statement);
   }
 
   // A generator of one element after the other, with an inner loop over the parts of each: both
@@ -286,11 +286,9 @@ class RoleFinder {
   bool is_part_of_step(const Loop& loop) const {
     if (!contains_any(loop.function->name, {"predict", "infer"})) return false;
     return std::ranges::any_of(loop.function->callers, [&](const Call* caller) {
-      const std::vector<Context> contexts = facts_.contexts(*caller);
-      return std::ranges::any_of(contexts, [](const Context& context) {
-        return context.role == LoopRole::training_step && !context.gradients_off() &&
-               context.each_step();
-      });
+      return caller->statement != nullptr &&
+             !source::runs_without_gradients(facts_, *caller->statement) &&
+             leads_from_step(facts_, *caller->statement, is_condition_in_step);
     });
   }
 
@@ -313,8 +311,7 @@ class RoleFinder {
     if (loop.function == nullptr && is_switched_before(loop)) return true;
     if (is_forward_of_module(loop.function)) return false;
     if (inside.eval_mode || reads_evaluation_data(loop)) return true;
-    const std::vector<Context> contexts = facts_.contexts(*loop.statement);
-    return std::ranges::all_of(contexts, &Context::gradients_off);
+    return source::runs_without_gradients(facts_, *loop.statement);
   }
 
   SourceFacts& facts_;

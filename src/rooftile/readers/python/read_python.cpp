@@ -9,6 +9,7 @@
 #include "rooftile/readers/python/inference.h"
 #include "rooftile/readers/python/source_files.h"
 #include "rooftile/readers/python/torch_version.h"
+#include "rooftile/script/reach/unused.h"
 
 namespace rooftile {
 namespace source {
@@ -43,6 +44,17 @@ std::vector<ParsedFile> parse_all(std::vector<Candidate>& candidates,
     used += own.bytes() - before;
   });
   return parsed;
+}
+
+// Code that no program runs calls nothing.
+void leave_unused_callers_out(SourceFacts& facts) {
+  for (const auto& file : facts.files) {
+    for (const FunctionDef* function : file->functions) {
+      std::erase_if(const_cast<FunctionDef*>(function)->callers, [&](const Call* caller) {
+        return caller->statement != nullptr && stands_in_unused(facts, *caller->statement);
+      });
+    }
+  }
 }
 
 // Without options no further file is looked for.
@@ -88,6 +100,7 @@ Result<SourceFacts> build(std::vector<Candidate> candidates, const PythonOptions
   find_loop_roles(facts);
   find_layers(facts);
   find_programs(facts);
+  leave_unused_callers_out(facts);
   facts.store().is_complete = true;
   return facts;
 }

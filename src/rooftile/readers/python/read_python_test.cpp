@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "rooftile/script/reach/reach.h"
 #include "rooftile/workload/source_edits.h"
 
 namespace rooftile::source {
@@ -178,13 +179,10 @@ TEST(ReadPython, KnowsLoopsAndContexts) {
 
   const Call& item = only(facts.calls("torch.Tensor.item"));
   EXPECT_TRUE(item.receiver_type().on_gpu());
-  EXPECT_FALSE(facts.in_each_training_step(item));
-  ASSERT_EQ(facts.contexts(item).size(), 1U);
-  const Context context = facts.contexts(item)[0];
-  EXPECT_TRUE(context.has(GuardKind::every_n));
-  EXPECT_TRUE(context.has(GuardKind::main));
-  EXPECT_TRUE(facts.in_each_training_step(only(facts.calls("torch.optim.Optimizer.step"))));
-  EXPECT_TRUE(facts.contexts(only(facts.calls("torch.Tensor.tolist")))[0].gradients_off());
+  EXPECT_FALSE(in_each_training_step(facts, item));
+  ASSERT_EQ(ways_to(facts, item).size(), 1U);
+  EXPECT_TRUE(in_each_training_step(facts, only(facts.calls("torch.optim.Optimizer.step"))));
+  EXPECT_TRUE(without_gradients(facts, only(facts.calls("torch.Tensor.tolist"))));
   ASSERT_EQ(facts.programs.size(), 1U);
   EXPECT_TRUE(facts.programs[0].trains_on_gpu);
 }
@@ -294,7 +292,7 @@ for x in batches:
     optimizer.step(closure)
 )");
   ASSERT_EQ(facts.loops(LoopRole::training_step).size(), 1U);
-  EXPECT_TRUE(facts.in_each_training_step(only(facts.method_calls("zero_grad"))));
+  EXPECT_TRUE(in_each_training_step(facts, only(facts.method_calls("zero_grad"))));
 }
 
 TEST(ReadPython, KnowsWeightsLoadedIn16Bits) {

@@ -3,6 +3,7 @@
 #include "rooftile/analysis/source/compiled_code.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/reach.h"
 
 namespace rooftile {
 namespace compiled_in_the_loop {
@@ -51,7 +52,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
   for (const Call* call : compile_calls(facts)) {
     if (!trains_on_gpu(facts, *call->file) || !is_reached_by_default(facts, *call)) continue;
     const Loop* loop = loop_around(*call);
-    const bool is_called = loop == nullptr && facts.in_each_training_step(*call);
+    const bool is_called = loop == nullptr && in_each_training_step(facts, *call);
     if (loop == nullptr && !is_called) continue;
     const bool is_epoch = loop != nullptr && loop->role == LoopRole::epoch;
     Finding finding = finding_at(

@@ -5,7 +5,7 @@
 
 #include "rooftile/analysis/source/layer_pairs.h"
 #include "rooftile/analysis/source/layer_queries.h"
-#include "rooftile/analysis/source/leftovers.h"
+#include "rooftile/script/reach/unused.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
@@ -239,7 +239,7 @@ bool stays_in_evaluation(const SourceFacts& facts, const Call& layer) {
 // Of a class that stands in the file and that no run makes.
 bool is_never_made(const SourceFacts& facts, const Call& layer) {
   const ClassDef* def = layer.function == nullptr ? nullptr : layer.function->class_def;
-  return def != nullptr && def->is_module && is_left_over(facts, *def);
+  return def != nullptr && def->is_module && is_unused(facts, *def);
 }
 
 void judge_file(const SourceFacts& facts, const File& file, const Program& program,

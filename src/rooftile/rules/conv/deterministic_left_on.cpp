@@ -8,6 +8,7 @@
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/ways_up.h"
 
 namespace rooftile {
 namespace deterministic_left_on {
@@ -79,12 +80,8 @@ bool is_never_called(const SourceFacts& facts, const Statement& statement) {
 
 bool is_unconditional(const SourceFacts& facts, const Statement& statement) {
   if (is_never_called(facts, statement)) return false;
-  const auto contexts = facts.contexts(statement);
-  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-    return is_reached_when_launched(facts, context) &&
-           std::all_of(context.guards.begin(), context.guards.end(),
-                       [&](const Guard& guard) { return is_open(facts, guard); });
-  });
+  return is_reached_when_launched(facts, statement) &&
+         leads_there(facts, statement, [&](const Guard& guard) { return !is_open(facts, guard); });
 }
 
 // Library models count too: those of vision have convolutions.

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/hot_path.h"
-#include "rooftile/analysis/source/leftovers.h"
+#include "rooftile/script/reach/unused.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/untrained_models.h"
 #include "rooftile/analysis/source/words.h"
@@ -93,7 +93,7 @@ bool is_in_unused_helper(const SourceFacts& facts, const Call& call) {
   const bool has_entry = std::ranges::any_of(
       facts.programs_of(*call.file), [](const auto* program) { return program->entry != nullptr; });
   if (is_called_by_library || !has_entry || !function->decorators.empty()) return false;
-  return is_named_nowhere(facts, *function);
+  return is_unused(facts, *function);
 }
 
 // DataParallel, and user-defined classes that derive from it.

@@ -7,6 +7,7 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/ways_up.h"
 
 namespace rooftile {
 namespace epoch_not_set {
@@ -54,22 +55,17 @@ bool is_for_evaluation(const Call& sampler) {
 
 // In the else of `if mode == "train":`.
 bool is_beside_training(const SourceFacts& facts, const Call& sampler) {
-  const auto contexts = facts.contexts(sampler);
-  return std::ranges::all_of(contexts, [](const Context& context) {
-    return std::ranges::any_of(context.guards, [](const Guard& guard) {
-      return guard.kind == GuardKind::training && guard.negated;
-    });
+  return !leads_there(facts, sampler, [](const Guard& guard) {
+    return guard.kind == GuardKind::training && guard.negated;
   });
 }
 
 // Under `if split == "train":`.
 bool is_in_training_branch(const SourceFacts& facts, const Call& sampler) {
-  const auto contexts = facts.contexts(sampler);
-  return std::ranges::any_of(contexts, [](const Context& context) {
-    return std::ranges::any_of(context.guards, [](const Guard& guard) {
-      return guard.kind == GuardKind::training && !guard.negated;
-    });
-  });
+  return sampler.statement != nullptr &&
+         std::ranges::any_of(guards_on_ways(facts, *sampler.statement), [](const Guard& guard) {
+           return guard.kind == GuardKind::training && !guard.negated;
+         });
 }
 
 // Written in the call of an evaluation's loader, or in a function that makes one by its name.

@@ -8,7 +8,7 @@
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
-#include "rooftile/workload/source_guards.h"
+#include "rooftile/script/reach/guards.h"
 
 namespace rooftile {
 namespace distributed_exposed_communication_in_source {

@@ -6,11 +6,12 @@
 #include <set>
 
 #include "rooftile/analysis/source/layer_queries.h"
-#include "rooftile/analysis/source/leftovers.h"
+#include "rooftile/script/reach/unused.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/ways_up.h"
 
 namespace rooftile {
 namespace unaligned_layer_size {
@@ -159,9 +160,7 @@ bool is_made_by_switch(const SourceFacts& facts, const Call& layer) {
   };
   const auto makers = facts.calls(def->full_name);
   return !makers.empty() && std::ranges::all_of(makers, [&](const Call* maker) {
-    return std::ranges::all_of(facts.contexts(*maker), [&](const Context& context) {
-      return std::ranges::any_of(context.guards, is_off);
-    });
+    return !leads_there(facts, *maker, is_off);
   });
 }
 
@@ -173,8 +172,7 @@ bool is_made_by_nobody(const SourceFacts& facts, const Call& layer) {
   const bool has_entry =
       std::ranges::any_of(facts.programs_of(*layer.file),
                           [](const auto* program) { return program->entry != nullptr; });
-  return has_entry && function->outer == nullptr && function->decorators.empty() &&
-         is_named_nowhere(facts, *function) && !is_taken_by_name(facts, *layer.file);
+  return has_entry && is_unused(facts, *function);
 }
 
 std::vector<Finding> find(const SourceFacts& facts) {

@@ -7,6 +7,7 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/reach.h"
 
 namespace rooftile {
 namespace variable_lengths_unprepared {
@@ -68,10 +69,7 @@ bool is_prepared(const SourceFacts& facts, const Program& program) {
   if (std::ranges::any_of(program.files, names)) return true;
   return std::ranges::any_of(facts.method_calls("backward"), [&](const Call* call) {
     if (!program.has(*call->file) || call->receiver == nullptr) return false;
-    const auto contexts = facts.contexts(*call);
-    return std::ranges::all_of(contexts, [](const Context& context) {
-      return context.step_loop == nullptr && context.role == LoopRole::other;
-    });
+    return all_ways(facts, *call, [](const Way& way) { return way.is_open(); });
   });
 }
 

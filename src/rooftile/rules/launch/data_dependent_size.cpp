@@ -90,12 +90,9 @@ bool asks_for_tensor(const Call& call) {
 
 // Lightning has moved all that its training step gets.
 bool runs_in_lightning_step(const SourceFacts& facts, const Call& call) {
-  const auto contexts = facts.contexts(call);
-  return std::ranges::any_of(contexts, [&](const Context& context) {
-    const FunctionDef* start =
-        context.calls.empty() ? call.function : context.calls.front()->function;
-    return context.role == LoopRole::training_step && start != nullptr &&
-           start->class_def != nullptr && start->class_def->is_lightning_module;
+  return any_way(facts, call, [](const Way& way) {
+    return way.trains() && way.start != nullptr && way.start->class_def != nullptr &&
+           way.start->class_def->is_lightning_module;
   });
 }
 

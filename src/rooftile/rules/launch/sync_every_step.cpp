@@ -15,6 +15,7 @@
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/script/flow/sources.h"
+#include "rooftile/script/reach/ways_up.h"
 
 namespace rooftile {
 
@@ -92,8 +93,7 @@ bool is_in_evaluation(const SourceFacts& facts, const HostRead& read) {
   const bool is_evaluation = calls("eval") && !calls("backward") && !calls("train");
   const bool is_named = is_named_evaluation(*function) && has_network(*function);
   if (!is_evaluation && !is_named) return false;
-  const auto contexts = facts.contexts(*read.statement);
-  return std::ranges::all_of(contexts, &Context::gradients_off);
+  return without_gradients(facts, *read.statement);
 }
 
 bool is_hot_read(const SourceFacts& facts, const HostRead& read) {
@@ -102,17 +102,13 @@ bool is_hot_read(const SourceFacts& facts, const HostRead& read) {
 
 // Whether each way there is under an option that no default decides, or taken every few steps.
 bool asks_for_option(const SourceFacts& facts, const Statement& statement) {
-  const auto contexts = facts.contexts(statement);
-  return std::ranges::all_of(contexts, [&](const Context& context) {
-    return std::ranges::any_of(context.guards, [&](const Guard& guard) {
-      if (guard.in_loop && guard.kind == GuardKind::every_n && !guard.negated) return true;
-      const bool is_open =
-          guard.in_loop && guard.kind == GuardKind::option && guard.expr != nullptr;
-      if (!is_open || facts.value(guard.expr).known()) return false;
-      const Statement* at = guard.expr->statement;
-      const std::string text = at == nullptr ? "" : lower(at->file->slice(guard.expr->range));
-      return !contains(text, "rank") && !contains(text, "main_process");
-    });
+  return !leads_from_step(facts, statement, [&](const Guard& guard) {
+    if (guard.kind == GuardKind::every_n && !guard.negated) return true;
+    const bool is_open = guard.kind == GuardKind::option && guard.expr != nullptr;
+    if (!is_open || facts.value(guard.expr).known()) return false;
+    const Statement* at = guard.expr->statement;
+    const std::string text = at == nullptr ? "" : lower(at->file->slice(guard.expr->range));
+    return !contains(text, "rank") && !contains(text, "main_process");
   });
 }
 

@@ -204,10 +204,8 @@ bool is_function_of_step(const SourceFacts& facts, const Statement& start, const
   };
   if (start.function == nullptr || end.function != start.function) return false;
   if (is_in_loop(start) || is_in_loop(end)) return false;
-  const auto contexts = facts.contexts(start);
-  return std::ranges::any_of(contexts, [](const Context& context) {
-    return context.role == LoopRole::training_step && context.step_loop != nullptr &&
-           context.inner_loops == 0 && context.each_step();
+  return any_way(facts, start, [](const Way& way) {
+    return way.in_each_training_step() && way.step_loop != nullptr && !way.is_in_inner_loop;
   });
 }
 

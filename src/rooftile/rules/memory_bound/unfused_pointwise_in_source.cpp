@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/compiled_code.h"
-#include "rooftile/analysis/source/leftovers.h"
+#include "rooftile/script/reach/unused.h"
 #include "rooftile/analysis/source/pointwise_function.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
@@ -45,7 +45,7 @@ bool is_part_of_forward(const SourceFacts& facts, const FunctionDef& function) {
   if (def == nullptr) return function.outer == nullptr && runs_in_forward(&function);
   const bool is_layer = def->is_module && !def->is_autograd_function && function.name == "forward";
   // A loss computes on few values.
-  return is_layer && def->name.find("Loss") == std::string_view::npos && !is_left_over(facts, *def);
+  return is_layer && def->name.find("Loss") == std::string_view::npos && !is_unused(facts, *def);
 }
 
 std::string_view fix_text(KnownActivation known) {

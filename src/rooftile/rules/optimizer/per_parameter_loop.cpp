@@ -9,6 +9,7 @@
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/script/flow/sources.h"
+#include "rooftile/script/reach/ways_up.h"
 
 namespace rooftile {
 namespace optimizer_per_parameter_loop_rule {
@@ -146,21 +147,17 @@ bool is_with_a_step(const Guard& guard) {
   });
 }
 
-bool is_each_step(const SourceFacts& facts, Context context) {
-  std::erase_if(context.guards, [&](const Guard& guard) {
-    return asks_for_a_step(guard) || holds_by_default(facts, guard) || is_often(guard) ||
-           is_with_a_step(guard) ||
-           (context.step_loop != nullptr && guards_the_step(guard, *context.step_loop));
-  });
-  return context.each_step();
-}
-
 bool runs_each_step(const SourceFacts& facts, const Statement& loop) {
   if (is_training_optimizer_step(facts, loop.function) || is_hot(facts, loop)) return true;
-  const auto contexts = facts.contexts(loop);
-  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-    return context.role == LoopRole::training_step && is_each_step(facts, context) &&
-           is_reached_by_default(facts, context);
+  return any_way(facts, loop, [&](const Way& way) {
+    return way.trains() && !way.is_off_by_default &&
+           leads_from_step(facts, loop, [&](const Guard& guard) {
+             const bool is_open =
+                 asks_for_a_step(guard) || holds_by_default(facts, guard) || is_often(guard) ||
+                 is_with_a_step(guard) ||
+                 (way.step_loop != nullptr && guards_the_step(guard, *way.step_loop));
+             return !is_open && is_condition_in_step(guard);
+           });
   });
 }
 

@@ -34,12 +34,12 @@ says what there is to gain.
 using namespace source;
 
 std::optional<Autocast> region_around(const SourceFacts& facts, const Call& call) {
-  for (const Context& context : facts.contexts(call)) {
-    const auto around = autocast_around(facts, context);
+  for (const Way& way : ways_to(facts, call)) {
+    const auto around = autocast_around(facts, way);
     if (!around || !around->on_gpu || around->is_off) continue;
     // Code that measures or checks a model may be called under autocast on purpose.
     const bool is_here = around->call != nullptr && around->call->function == call.function;
-    if (is_here || context.role == LoopRole::training_step) return around;
+    if (is_here || way.trains()) return around;
   }
   return std::nullopt;
 }

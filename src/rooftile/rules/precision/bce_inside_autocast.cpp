@@ -4,6 +4,7 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/ways_up.h"
 
 namespace rooftile {
 namespace precision_bce_inside_autocast_rule {
@@ -49,10 +50,9 @@ bool is_without_switch(const Guard& guard) {
 }
 
 bool is_under_autocast(const SourceFacts& facts, const Call& call) {
-  const auto contexts = facts.contexts(call);
-  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-    if (std::ranges::any_of(context.guards, is_without_switch)) return false;
-    const auto around = autocast_around(facts, context);
+  if (!leads_there(facts, call, is_without_switch)) return false;
+  return any_way(facts, call, [&](const Way& way) {
+    const auto around = autocast_around(facts, way);
     return around && around->on_gpu && !around->is_off;
   });
 }

@@ -55,11 +55,11 @@ const Call* autocast_forward(const SourceFacts& facts, const Program& program) {
   for (const Loop* loop : program.training_loops) {
     for (const IteratedCall& one : iteration_of(facts, loop->statement->body).calls) {
       if (!is_forward(*one.call)) continue;
-      for (const Context& context : facts.contexts(*one.call)) {
-        const auto around = autocast_around(facts, context);
-        const bool is_on = around && around->on_gpu && !around->is_off;
-        if (is_on && is_reached_by_default(facts, context)) return one.call;
-      }
+      const bool is_on = any_way(facts, *one.call, [&](const Way& way) {
+        const auto around = autocast_around(facts, way);
+        return around && around->on_gpu && !around->is_off && !way.is_off_by_default;
+      });
+      if (is_on) return one.call;
     }
   }
   return nullptr;
@@ -109,13 +109,10 @@ bool is_same_model(const Call& evaluated, const Call& trained) {
 
 // One call that an option puts under autocast is there in evaluation too.
 bool lacks_autocast(const SourceFacts& facts, const Call& call) {
-  bool lacks = false;
-  for (const Context& context : facts.contexts(call)) {
-    if (context.role != LoopRole::evaluation_step) continue;
-    if (context.has(GuardKind::autocast)) return false;
-    lacks = true;
-  }
-  return lacks;
+  const Ways& ways = ways_to(facts, call);
+  return std::ranges::any_of(ways, &Way::evaluates) &&
+         std::ranges::none_of(
+             ways, [](const Way& way) { return way.evaluates() && way.autocast != nullptr; });
 }
 
 const Call* plain_forward(const SourceFacts& facts, const Loop& loop, const Call& trained) {

@@ -57,10 +57,10 @@ struct Unscaled {
 const Call* fp16_region(const SourceFacts& facts, const Iteration& iteration) {
   for (const IteratedCall& one : iteration.calls) {
     if (!one.call->name.ends_with(".__call__")) continue;
-    for (const Context& context : facts.contexts(*one.call)) {
-      const auto around = autocast_around(facts, context);
+    for (const Way& way : ways_to(facts, *one.call)) {
+      const auto around = autocast_around(facts, way);
       const bool is_fp16 = around && around->on_gpu && around->dtype == AutocastDtype::fp16;
-      if (is_fp16 && !around->is_off && context.role == LoopRole::training_step) {
+      if (is_fp16 && !around->is_off && way.trains()) {
         return around->call;
       }
     }

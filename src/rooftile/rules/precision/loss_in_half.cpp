@@ -5,6 +5,7 @@
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/reach.h"
 
 namespace rooftile {
 namespace precision_loss_in_half_rule {
@@ -79,10 +80,8 @@ bool gives_half(const SourceFacts& facts, const Expr* expr) {
 }
 
 bool is_trained_outside_autocast(const SourceFacts& facts, const Call& call) {
-  const auto contexts = facts.contexts(call);
-  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-    return context.role == LoopRole::training_step && !context.gradients_off() &&
-           !context.has(GuardKind::autocast);
+  return any_way(facts, call, [](const Way& way) {
+    return way.trains() && !way.gradients_off && way.autocast == nullptr;
   });
 }
 

@@ -47,9 +47,8 @@ bool is_scaled(const Expr* outputs) {
 }
 
 bool is_outside_mixed_precision(const SourceFacts& facts, const Call& call) {
-  const auto contexts = facts.contexts(call);
-  return std::all_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-    const auto around = autocast_around(facts, context);
+  return all_ways(facts, call, [&](const Way& way) {
+    const auto around = autocast_around(facts, way);
     return around && around->is_off;
   });
 }

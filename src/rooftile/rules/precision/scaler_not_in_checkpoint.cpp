@@ -91,6 +91,16 @@ bool saves_scaler(const SourceFacts& facts, const Program& program) {
   });
 }
 
+// `GradScaler(enabled=dtype == "float16")` where it is not known that a run takes fp16.
+bool is_for_other_dtype(const SourceFacts& facts, const Scaler& scaler) {
+  const Argument* enabled = scaler.call->argument("enabled");
+  const Expr* asked = enabled == nullptr ? nullptr : resolved(enabled->value);
+  return scaler.may_be_off && asked != nullptr && asked->kind == ExprKind::comparison &&
+         asked->word() == "==" && asked->children().size() == 2 &&
+         is_dtype(facts.value(asked->children()[1]), {"float16", "half", "fp16"}) &&
+         !facts.value(asked).is_true();
+}
+
 // The first scaler that works with fp16 and that is not switched off for good.
 const Call* enabled_scaler(const SourceFacts& facts, const Program& program) {
   const auto casts = autocasts_in(facts, program);
@@ -100,6 +110,7 @@ const Call* enabled_scaler(const SourceFacts& facts, const Program& program) {
       });
   if (is_bf16) return nullptr;
   for (const Scaler& scaler : scalers_in(facts, program)) {
+    if (is_for_other_dtype(facts, scaler)) return nullptr;
     if (!scaler.is_off || scaler.may_be_off) return scaler.call;
   }
   if (!constructions_in(facts, program, TypeKind::scaler).empty()) return nullptr;

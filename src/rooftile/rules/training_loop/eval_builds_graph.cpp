@@ -11,6 +11,7 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/ways_up.h"
 
 namespace rooftile {
 namespace training_loop_eval_builds_graph_rule {
@@ -150,25 +151,18 @@ bool is_never_reached(const Statement& loop) {
 }
 
 // `if model.training: … else: with no_grad(): …` in the loop: the model is in evaluation mode.
-bool asks_for_training(const Context& context) {
-  return std::ranges::any_of(context.guards, [](const Guard& guard) {
-    return guard.kind == GuardKind::training && !guard.negated && guard.in_loop &&
-           guard.expr != nullptr && guard.expr->kind == ExprKind::attribute &&
-           guard.expr->word() == "training";
-  });
+bool asks_for_training(const Guard& guard) {
+  return guard.kind == GuardKind::training && !guard.negated && guard.expr != nullptr &&
+         guard.expr->kind == ExprKind::attribute && guard.expr->word() == "training";
 }
 
-// Whether this way leads from the loop to a forward that keeps its graph.
-bool is_recorded(const SourceFacts& facts, const Context& context, const Loop& loop) {
-  return context.step_loop == &loop && !is_without_gradients(context) &&
-         !asks_for_training(context) && is_open_on_the_way(context) &&
-         is_reached_by_default(facts, context);
-}
-
+// Whether some way leads from the loop to a forward that keeps its graph.
 bool records(const SourceFacts& facts, const Call& call, const Loop& loop) {
-  const auto contexts = facts.contexts(call);
-  return std::any_of(contexts.begin(), contexts.end(),
-                     [&](const Context& context) { return is_recorded(facts, context, loop); });
+  return any_way(facts, call,
+                 [&](const Way& way) {
+                   return way.step_loop == &loop && !way.gradients_off && !way.is_off_by_default;
+                 }) &&
+         leads_there(facts, call, asks_for_training);
 }
 
 // `freeze(model)`, `set_requires_grad(model, False)`
@@ -214,23 +208,24 @@ bool is_model_call(const Call& call) {
 
 // `model.predict(x)`, a method of an own module that runs its layers: the call in the loop's own
 // code that gets to `inner`. Null where another way leads there, or the loop runs under no_grad.
-const Call* recorded_method(const SourceFacts& facts, const Call& inner, const Loop& loop) {
-  for (const Context& context : facts.contexts(inner)) {
-    if (!is_recorded(facts, context, loop)) continue;
-    // What leads to the loop comes first.
-    const auto begin = std::ranges::find_if(context.calls, [&](const Call* call) {
-      return call->statement != nullptr && is_within(*call->statement, *loop.statement);
-    });
-    const auto enters = std::find_if(begin, context.calls.end(), [](const Call* call) {
-      return call->target->class_def != nullptr;
-    });
-    if (enters == context.calls.end() || (*enters)->receiver == nullptr) continue;
-    const Call& method = **enters;
+const Call* recorded_method(const SourceFacts& facts, const Iteration& iteration, const Call& inner,
+                            const Loop& loop) {
+  constexpr int kManyLevels = 24;
+  if (!records(facts, inner, loop)) return nullptr;
+  for (const IteratedCall& one : iteration.calls) {
+    const Call& method = *one.call;
+    const ClassDef* def = method.target == nullptr ? nullptr : method.target->class_def;
+    if (def == nullptr || !def->is_module || method.receiver == nullptr) continue;
     const Type& model = method.receiver_type();
     const bool is_own_method = model.is(TypeKind::module) && !model.frozen &&
                                method.name != "torch.nn.Module.__call__" &&
-                               method.target->class_def->is_module && !is_inside_module(method);
-    if (is_own_method && !is_frozen_in_place(*method.receiver, *method.file)) return &method;
+                               !is_inside_module(method);
+    if (is_own_method && !is_frozen_in_place(*method.receiver, *method.file) &&
+        records(facts, method, loop) &&
+        any_call_below(*method.target, kManyLevels,
+                       [&](const Call& call) { return &call == &inner; })) {
+      return &method;
+    }
   }
   return nullptr;
 }
@@ -278,7 +273,7 @@ const Call* recorded_forward(const SourceFacts& facts, const Iteration& iteratio
   }
   for (const IteratedCall& one : iteration.calls) {
     if (!is_model_call(*one.call) || !is_inside_module(*one.call)) continue;
-    const Call* method = recorded_method(facts, *one.call, loop);
+    const Call* method = recorded_method(facts, iteration, *one.call, loop);
     if (method != nullptr) return asks_for_actions(facts, loop) ? nullptr : method;
   }
   return nullptr;

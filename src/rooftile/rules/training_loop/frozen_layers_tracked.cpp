@@ -9,6 +9,7 @@
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/reach.h"
 
 namespace rooftile {
 namespace training_loop_frozen_layers_tracked_rule {
@@ -89,7 +90,7 @@ bool is_called_in_training(const SourceFacts& facts, const Program& program, con
   for (const Call* call : facts.calls("torch.nn.Module.__call__")) {
     if (call->expr->children().empty() || !program.has(*call->file)) continue;
     const bool is_same = is_same_object(call->expr->children().front(), &model);
-    if (is_same && facts.in_each_training_step(*call)) return true;
+    if (is_same && in_each_training_step(facts, *call)) return true;
   }
   return false;
 }
@@ -230,11 +231,10 @@ const Call* untrained_forward(const SourceFacts& facts, const Program& program,
                             is_feature_network(*network->type) && !is_cut_off(call);
     const bool is_unowned = is_in_no_optimizer(facts, call) && reaches_backward(call);
     if (!is_feature && !is_unowned) continue;
-    const auto contexts = facts.contexts(call);
-    const bool is_trained_through = std::ranges::any_of(contexts, [&](const Context& context) {
-      return context.role == LoopRole::training_step && is_reached_by_default(facts, context);
-    });
-    if (!is_trained_through || std::ranges::any_of(contexts, &Context::gradients_off)) continue;
+    const Ways& ways = ways_to(facts, call);
+    const bool is_trained_through = std::ranges::any_of(
+        ways, [](const Way& way) { return way.trains() && !way.is_off_by_default; });
+    if (!is_trained_through || std::ranges::any_of(ways, &Way::gradients_off)) continue;
     if (is_unowned) return &call;
     const NetworkUse use = use_of(program, *network);
     if (use.is_evaluating && !use.is_handed_on) return &call;

@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/ways_up.h"
 
 namespace rooftile {
 namespace training_loop_gradcheck_left_on_rule {
@@ -37,8 +38,8 @@ bool is_self_test(const SourceFacts& facts, const Call& call) {
   const bool trains = std::ranges::any_of(call.file->loops, [](const Loop* loop) {
     return loop->role == LoopRole::training_step || loop->role == LoopRole::epoch;
   });
-  return !trains && std::ranges::all_of(facts.contexts(call), [](const Context& context) {
-    return context.has(GuardKind::main);
+  return !trains && !leads_there(facts, call, [](const Guard& guard) {
+    return guard.kind == GuardKind::main && !guard.negated;
   });
 }
 

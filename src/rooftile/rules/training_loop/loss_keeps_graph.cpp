@@ -9,6 +9,7 @@
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/script/flow/queries.h"
+#include "rooftile/script/reach/reach.h"
 
 namespace rooftile {
 namespace training_loop_loss_keeps_graph_rule {
@@ -299,10 +300,8 @@ Fix fix_for(const File& file, const Expr& loss) {
 }
 
 bool is_recorded(const SourceFacts& facts, const Statement& statement) {
-  const auto contexts = facts.contexts(statement);
-  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-    return context.role == LoopRole::training_step && !context.gradients_off() &&
-           is_reached_by_default(facts, context);
+  return any_way(facts, statement, [](const Way& way) {
+    return way.trains() && !way.gradients_off && !way.is_off_by_default;
   });
 }
 

@@ -5,6 +5,7 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/ways_up.h"
 
 namespace rooftile {
 namespace training_loop_profiler_left_on_rule {
@@ -105,9 +106,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
   std::unordered_set<const Call*> seen;
   for (const Loop* loop : facts.loops(LoopRole::training_step)) {
     if (!trains_on_gpu(facts, *loop->file) || is_bounded(facts, *loop)) continue;
-    for (const Context& context : facts.contexts(*loop->statement)) {
-      if (!is_reached_by_default(facts, context)) continue;
-      for (const Guard& guard : context.guards) {
+    if (is_reached_by_default(facts, *loop->statement)) {
+      for (const Guard& guard : guards_on_ways(facts, *loop->statement)) {
         const Call* profiler = endless_profiler(facts, guard.expr);
         if (profiler == nullptr || is_for_profiling(*profiler->file)) continue;
         if (!seen.insert(profiler).second) continue;

@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/reach.h"
 
 namespace rooftile {
 namespace training_loop_tensor_indexed_in_python_rule {
@@ -104,10 +105,7 @@ const Expr* tensor_taken_apart(const Statement& loop, std::string_view counter) 
 }
 
 bool is_hot_loop(const SourceFacts& facts, const Statement& loop) {
-  const auto contexts = facts.contexts(loop);
-  return std::any_of(contexts.begin(), contexts.end(), [](const Context& context) {
-    return context.role == LoopRole::training_step && context.each_step();
-  });
+  return any_way(facts, loop, [](const Way& way) { return way.in_each_training_step(); });
 }
 
 std::optional<Finding> judge(const SourceFacts& facts, const File& file, const Statement& loop) {

@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/ways_up.h"
 
 namespace rooftile {
 namespace training_loop_tiny_micro_batches_rule {
@@ -40,11 +41,9 @@ constexpr std::int64_t kManySteps = 8;
 // n of `if step % n == 0` around the optimizer's step.
 std::int64_t accumulated_steps(const SourceFacts& facts, const Loop& loop) {
   if (loop.optimizer_step == nullptr) return 0;
-  for (const Context& context : facts.contexts(*loop.optimizer_step)) {
-    for (const Guard& guard : context.guards) {
-      const bool counts = guard.kind == GuardKind::every_n && guard.in_loop && !guard.negated;
-      if (counts && guard.interval.kind == ValueKind::integer) return guard.interval.integer;
-    }
+  for (const Guard& guard : guards_on_ways(facts, *loop.optimizer_step->statement)) {
+    const bool counts = guard.kind == GuardKind::every_n && !guard.negated;
+    if (counts && guard.interval.kind == ValueKind::integer) return guard.interval.integer;
   }
   return 0;
 }

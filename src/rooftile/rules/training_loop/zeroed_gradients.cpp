@@ -5,6 +5,7 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/reach.h"
 
 namespace rooftile {
 
@@ -65,10 +66,8 @@ bool reads_gradients(const File& file) {
 }
 
 bool is_in_training(const SourceFacts& facts, const Statement& statement) {
-  const auto contexts = facts.contexts(statement);
-  return std::any_of(contexts.begin(), contexts.end(), [&](const Context& context) {
-    return context.role == LoopRole::training_step && is_reached_by_default(facts, context);
-  });
+  return any_way(facts, statement,
+                 [](const Way& way) { return way.trains() && !way.is_off_by_default; });
 }
 
 Finding with_evidence(Finding finding) {

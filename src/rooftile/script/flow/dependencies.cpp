@@ -1,5 +1,6 @@
 // What the nodes of flow.h depend on: names, attributes, parameters, options.
 #include <algorithm>
+#include <limits>
 
 #include "rooftile/base/text.h"
 #include "rooftile/script/flow/flow.h"
@@ -152,13 +153,18 @@ void Flow::connect_parameter(NodeId id, const Function& function, const Instruct
                          [&](const source::Parameter& each) { return each.name == made.word; });
   if (found == nullptr || found->starred || found->double_starred) return may_be_anything(id);
   const std::uint32_t context = nodes_[id].key.context;
-  if (context != 0) return connect_caller(id, *contexts_[context], *def, *found);
+  // A call that leaves an argument out gets the default for certain.
+  if (context != 0) {
+    return connect_caller(id, *contexts_[context], *def, *found, Certainty::constant);
+  }
   if (function.kind == FunctionKind::lambda) connect_beside(id, function);
   // A lambda is called by whoever gets it.
   const bool is_open = function.kind == FunctionKind::lambda || def->callers.size() >= kMaxCallers;
   if (is_open) return may_be_anything(id);
-  for (const source::Call* caller : def->callers) connect_caller(id, *caller, *def, *found);
-  if (def->callers.empty()) connect_default(id, *def, *found);
+  for (const source::Call* caller : def->callers) {
+    connect_caller(id, *caller, *def, *found, Certainty::configurable);
+  }
+  if (def->callers.empty()) connect_default(id, *def, *found, Certainty::configurable);
 }
 
 // `copy_all(batch, lambda x: x.to(device))`: what the call gets that gets the lambda, or what the
@@ -180,7 +186,7 @@ void Flow::connect_beside(NodeId id, const Function& lambda) {
 }
 
 void Flow::connect_caller(NodeId id, const source::Call& caller, const source::FunctionDef& def,
-                          const source::Parameter& parameter) {
+                          const source::Parameter& parameter, Certainty usual) {
   const source::Argument* given = source::passed_argument(caller, def, parameter.name);
   // What is named is not among the `**options` that are not known.
   const bool is_open = caller.unknown_arguments && (given == nullptr || given->name.empty());
@@ -191,13 +197,13 @@ void Flow::connect_caller(NodeId id, const source::Call& caller, const source::F
     if (option == nullptr) return may_be_anything(id);
     return connect_option(id, nearest(store, *option, caller.file, parameter.name));
   }
-  if (given == nullptr) return connect_default(id, def, parameter);
+  if (given == nullptr) return connect_default(id, def, parameter, usual);
   depend(id, given->value, Certainty::constant);
 }
 
 // Of a parameter that is not passed: its default, or that of its @click.option.
 void Flow::connect_default(NodeId id, const source::FunctionDef& def,
-                           const source::Parameter& parameter) {
+                           const source::Parameter& parameter, Certainty at_least) {
   const source::Store& store = facts_->store();
   const bool has_options = std::ranges::any_of(def.decorators, [](const Expr* each) {
     return each->call() != nullptr && each->call()->name == "click.option";
@@ -205,7 +211,7 @@ void Flow::connect_default(NodeId id, const source::FunctionDef& def,
   const source::Option* option = parameter.default_value == nullptr && has_options
                                      ? option_of(store, parameter.name)
                                      : nullptr;
-  if (option == nullptr) return depend(id, parameter.default_value, Certainty::configurable);
+  if (option == nullptr) return depend(id, parameter.default_value, at_least);
   connect_option(id, nearest(store, *option, def.file, parameter.name));
 }
 
@@ -278,6 +284,9 @@ void Flow::connect_full_name(NodeId id, const Expr& expr) {
     const Function& module = graphs_.of(*global->second->file).module();
     const std::string_view word = expr.full_name().substr(expr.full_name().rfind('.') + 1);
     return depend(id, node({NodeKind::variable, &module, word_id(word), 0}), Certainty::constant);
+  }
+  if (is_one_of(expr.full_name(), {"math.inf", "torch.inf", "numpy.inf"})) {
+    return is_constant(id, real_constant(std::numeric_limits<double>::infinity(), &expr));
   }
   Value name = constant_of(ValueKind::name, &expr);
   name.text = expr.full_name();

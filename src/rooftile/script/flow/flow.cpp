@@ -94,10 +94,16 @@ std::uint32_t Flow::word_id(std::string_view word) {
   return place->second;
 }
 
-const KnownValue& Flow::value(const source::SourceFacts& facts, const Expr& expr) {
+const KnownValue& Flow::value(const source::SourceFacts& facts, const Expr& expr,
+                              const source::Call* entered_by) {
   facts_ = &facts;
   static const KnownValue anything = KnownValue::anything();
-  const std::optional<NodeId> found = node_of(&expr, nullptr, 0);
+  const std::optional<ValuePlace> place = graphs_.place(expr);
+  const bool is_entered = entered_by != nullptr && entered_by->target != nullptr && place &&
+                          place->function->def == entered_by->target;
+  const std::uint32_t context = is_entered ? context_of(*entered_by) : 0;
+  const std::optional<NodeId> found =
+      node_of(&expr, is_entered ? place->function : nullptr, context);
   if (!found) return anything;
   solve(*found);
   return nodes_[*found].value;

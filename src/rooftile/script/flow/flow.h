@@ -58,9 +58,10 @@ class Flow {
  public:
   explicit Flow(Graphs& graphs) : graphs_(graphs) {}
 
-  // What an expression evaluates to in its function, whoever calls that. The facts are the same for
-  // all, and do not change in between; they may move.
-  const KnownValue& value(const source::SourceFacts& facts, const source::Expr& expr);
+  // What an expression evaluates to in its function, whoever calls that, or where one call enters
+  // it. The facts are the same for all, and do not change in between; they may move.
+  const KnownValue& value(const source::SourceFacts& facts, const source::Expr& expr,
+                          const source::Call* entered_by = nullptr);
   // As in sources.h.
   bool find_source(const source::SourceFacts& facts, const source::Expr& value,
                    const std::function<SourceStep(const source::Expr&)>& judge);
@@ -142,9 +143,9 @@ class Flow {
   void connect_parameter(NodeId id, const Function& function, const Instruction& made);
   void connect_beside(NodeId id, const Function& lambda);
   void connect_caller(NodeId id, const source::Call& caller, const source::FunctionDef& def,
-                      const source::Parameter& parameter);
+                      const source::Parameter& parameter, Certainty usual);
   void connect_default(NodeId id, const source::FunctionDef& def,
-                       const source::Parameter& parameter);
+                       const source::Parameter& parameter, Certainty at_least);
   void connect_free(NodeId id, const Function& function, std::string_view word);
   void connect_name(NodeId id, const Function& function, const Instruction& made);
   void connect_full_name(NodeId id, const Expr& expr);

@@ -197,8 +197,32 @@ Value unary_constant(std::string_view sign, const Value& a, const source::Expr* 
   return value;
 }
 
+namespace {
+
+// Of a text in another one, or of what a list has, which holds only literals.
+std::optional<bool> is_in(const Value& a, const Value& b) {
+  if (a.kind == ValueKind::text && b.kind == ValueKind::text) return contains(b.text, a.text);
+  if (b.kind != ValueKind::list || b.found == nullptr) return std::nullopt;
+  const bool is_row =
+      b.found->kind == source::ExprKind::list || b.found->kind == source::ExprKind::tuple;
+  bool is_there = false;
+  for (const source::Expr* item : b.found->children()) {
+    const Value value = literal_constant(*item);
+    if (!is_row || !value.known()) return std::nullopt;
+    is_there = is_there || is_equal(a, value);
+  }
+  return is_there;
+}
+
+}  // namespace
+
 Value binary_constant(std::string_view sign, const Value& a, const Value& b,
                       const source::Expr* found) {
+  if (sign == "in" || sign == "not in") {
+    const std::optional<bool> inside = is_in(a, b);
+    return inside ? boolean_constant(*inside == (sign == "in"), found)
+                  : constant_of(ValueKind::unknown, found);
+  }
   constexpr std::string_view kComparisons[] = {"==", "!=", "is", "is not", "<", ">", "<=", ">="};
   if (!is_one_of(sign, kComparisons)) return arithmetic(sign, a, b, found);
   const std::optional<bool> truth = compare(sign, a, b);

@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "rooftile/script/flow/known_value.h"
 #include "rooftile/workload/source_facts.h"
 
 namespace rooftile::script {
@@ -15,5 +16,10 @@ const source::Expr& written(const source::SourceFacts& facts, const source::Expr
 // and branches.
 bool is_made_of(const source::SourceFacts& facts, const source::Expr& value,
                 std::string_view variable);
+
+// What an expression of a function evaluates to where a call enters that function; with null, what
+// it does over all calls.
+KnownValue known_value(const source::SourceFacts& facts, const source::Expr& expr,
+                       const source::Call* entered_by);
 
 }  // namespace rooftile::script

@@ -1,5 +1,6 @@
 // The values of SourceFacts: looked up in what flow.h works out.
 #include "rooftile/script/flow/flow.h"
+#include "rooftile/script/flow/queries.h"
 
 namespace rooftile {
 namespace {
@@ -22,6 +23,11 @@ script::Flow& script::flow_of(const source::SourceFacts& facts) {
     known.flow = std::make_unique<script::Flow>(known.graphs);
   }
   return *known.flow;
+}
+
+script::KnownValue script::known_value(const source::SourceFacts& facts, const source::Expr& expr,
+                                       const source::Call* entered_by) {
+  return flow_of(facts).value(facts, expr, entered_by);
 }
 
 namespace source {

@@ -1,11 +1,12 @@
-#include "rooftile/analysis/source/step_guards.h"
+#include "rooftile/script/reach/passes.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/analysis/source/size_guards.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/reach/size_guards.h"
+#include "rooftile/script/reach/ways_up.h"
+#include "rooftile/workload/source_walks.h"
 
 namespace rooftile::source {
 namespace {
@@ -208,8 +209,8 @@ bool returns_at_once(const Guard& guard) {
 
 // `if step % n != 0: return` at the top of an update whose loop is not seen: the passes that go on
 // are those that train.
-bool skips_update(const Context& context, const Guard& guard) {
-  if (context.step_loop != nullptr || guard.kind != GuardKind::every_n) return false;
+bool skips_update(const Loop* step_loop, const Guard& guard) {
+  if (step_loop != nullptr || guard.kind != GuardKind::every_n) return false;
   if (!returns_at_once(guard) || guard.statement->function == nullptr) return false;
   return any_call_below(*guard.statement->function, kMaxCallDepth,
                         [](const Call& call) { return call.method == "backward"; });
@@ -269,25 +270,18 @@ bool is_from_some_step_on(const Guard& guard) {
   return contains_any(last_name(left), {"step", "iter", "epoch"});
 }
 
-bool chooses_backward(const Context& context, const Guard& guard) {
-  const Call* backward = context.step_loop == nullptr ? nullptr : context.step_loop->backward;
-  return backward != nullptr && backward->statement != nullptr && guard.statement != nullptr &&
-         guard.statement->kind == StatementKind::if_ && asks_for_none(guard.expr) &&
-         has_other_backward(*backward, *guard.statement);
-}
-
 bool is_about_launch(const Guard& guard) {
   return contains_any(lower(guard_text(guard)), {"cuda", "gpu", "distributed", "world_size", "ddp",
                                                  "rank", "'cpu'", "\"cpu\""});
 }
 
-bool guards_backward(const SourceFacts& facts, const Context& context, const Guard& guard) {
-  if (skips_update(context, guard)) return true;
-  const Call* backward = context.step_loop == nullptr ? nullptr : context.step_loop->backward;
+bool guards_backward(const SourceFacts& facts, const Loop* step_loop, const Guard& guard) {
+  if (skips_update(step_loop, guard)) return true;
+  const Call* backward = step_loop == nullptr ? nullptr : step_loop->backward;
   const bool is_branch = guard.kind == GuardKind::condition && guard.statement != nullptr &&
                          guard.statement->kind == StatementKind::if_;
   if (backward == nullptr || backward->statement == nullptr || !is_branch) return false;
-  if (chooses_backward(context, guard)) return true;
+  if (asks_for_none(guard.expr) && has_other_backward(*backward, *guard.statement)) return true;
   const auto is_there = [&](const Call& call) {
     return call.statement != nullptr &&
            is_in_else(*call.statement, *guard.statement) == guard.negated;
@@ -295,11 +289,8 @@ bool guards_backward(const SourceFacts& facts, const Context& context, const Gua
   const bool may_be =
       is_there(*backward) || (backward->function != nullptr &&
                               any_call_above(*backward->function, kMaxCallDepth, is_there));
-  return may_be && std::ranges::all_of(facts.contexts(*backward), [&](const Context& way) {
-           return way.step_loop != context.step_loop ||
-                  std::ranges::any_of(way.guards, [&](const Guard& one) {
-                    return one.expr == guard.expr && one.negated == guard.negated;
-                  });
+  return may_be && !leads_there(facts, *backward, [&](const Guard& one) {
+           return one.expr == guard.expr && one.negated == guard.negated;
          });
 }
 

@@ -1,10 +1,10 @@
-#include "rooftile/analysis/source/size_guards.h"
+#include "rooftile/script/reach/size_guards.h"
 
 #include <algorithm>
 #include <string>
 
-#include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
+#include "rooftile/workload/source_walks.h"
 
 namespace rooftile::source {
 namespace {
@@ -79,15 +79,19 @@ bool is_about_emptiness(const Guard& guard) {
 
 bool is_for_nothing(const Guard& guard) {
   const Expr* expr = guard.expr;
-  const bool compares =
-      expr != nullptr && expr->kind == ExprKind::comparison && expr->children().size() == 2 &&
-      expr->children()[1]->word() == "0" &&
-      (guard.negated ? is_one_of(expr->word(), {">", "!="}) : expr->word() == "==");
-  const Call* call = compares ? expr->children()[0]->call() : nullptr;
+  const bool compares = expr != nullptr && expr->kind == ExprKind::comparison &&
+                        expr->children().size() == 2 && expr->children()[1]->word() == "0";
+  if (compares) {
+    const bool asks_for_none = guard.negated ? is_one_of(expr->word(), {">", "!="})
+                                             : is_one_of(expr->word(), {"==", "<="});
+    if (!asks_for_none) return false;
+    expr = expr->children()[0];
+  }
+  // The else of `if len(x):`
+  const Call* call = expr == nullptr || (!compares && !guard.negated) ? nullptr : expr->call();
   if (call == nullptr) return false;
   if (is_one_of(call->method, {"numel", "nelement"})) return call->arguments.empty();
-  const bool counts = call->name == "len" && call->arguments.size() == 1;
-  return counts && call->arguments[0].value->kind == ExprKind::name;
+  return call->name == "len" && call->arguments.size() == 1;
 }
 
 bool is_about_shape(const Guard& guard) {

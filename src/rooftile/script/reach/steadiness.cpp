@@ -1,4 +1,4 @@
-#include "rooftile/workload/source_steadiness.h"
+#include "rooftile/script/reach/steadiness.h"
 
 #include <algorithm>
 #include <string_view>

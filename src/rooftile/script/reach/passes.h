@@ -14,10 +14,8 @@ bool is_from_some_step_on(const Guard& guard);
 bool is_shut(const Guard& guard);
 // The same, with conditions on values open: what stands there costs in each pass that meets them.
 bool is_shut_for_good(const Guard& guard);
-// Where the backward pass of the loop is under the condition as well: passes without it train
-// nothing.
-bool guards_backward(const SourceFacts& facts, const Context& context, const Guard& guard);
-// `if scaler is None: loss.backward() … else: scaler.scale(loss).backward()`: a step for either.
-bool chooses_backward(const Context& context, const Guard& guard);
+// Where the backward pass of the loop (null: none is seen) is under the condition as well: passes
+// without it train nothing.
+bool guards_backward(const SourceFacts& facts, const Loop* step_loop, const Guard& guard);
 
 }  // namespace rooftile::source

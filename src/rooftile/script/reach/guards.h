@@ -1,6 +1,7 @@
 // What the conditions and context managers around a statement mean.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "rooftile/workload/source_facts.h"
@@ -13,5 +14,7 @@ std::vector<Guard> guards_of_condition(const SourceFacts& facts, const Expr* con
                                        const Statement* statement, bool negated);
 // Of one item of a with statement, or of a decorator (statement null).
 Guard guard_of_manager(const Expr* manager, const Statement* statement);
+// Whether gradients are off or on inside of it; nothing where it leaves them as they are.
+std::optional<bool> turns_gradients_off(const Guard& guard);
 
 }  // namespace rooftile::source

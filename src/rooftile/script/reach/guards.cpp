@@ -1,10 +1,10 @@
-#include "rooftile/workload/source_guards.h"
+#include "rooftile/script/reach/guards.h"
 
 #include <algorithm>
 #include <string_view>
 
 #include "rooftile/base/text.h"
-#include "rooftile/workload/source_steadiness.h"
+#include "rooftile/script/reach/steadiness.h"
 
 namespace rooftile::source {
 namespace {
@@ -57,7 +57,7 @@ bool classify_comparison(const SourceFacts& facts, const Expr& expr, Guard& guar
   if (expr.children().size() != 2) return false;
   const Expr& left = *expr.children()[0];
   const Expr& right = *expr.children()[1];
-  const bool equal = expr.word() == "==";
+  const bool equal = is_one_of(expr.word(), {"==", "is"});  // `step % 100 is 0`
   const Expr* remainder = remainder_in(left) != nullptr ? remainder_in(left) : remainder_in(right);
   if (remainder != nullptr) {
     set_interval(facts, *remainder, guard);
@@ -397,6 +397,13 @@ std::vector<Guard> guards_of_condition(const SourceFacts& facts, const Expr* con
   return guards;
 }
 
+std::optional<bool> turns_gradients_off(const Guard& guard) {
+  if (guard.kind == GuardKind::no_grad || guard.kind == GuardKind::inference_mode) return true;
+  if (guard.kind != GuardKind::enable_grad) return std::nullopt;
+  const Call* call = guard.expr == nullptr ? nullptr : guard.expr->call();
+  return call != nullptr && !call->arguments.empty() && call->arguments[0].value->word() == "False";
+}
+
 Guard guard_of_manager(const Expr* manager, const Statement* statement) {
   Guard guard;
   guard.kind = statement == nullptr ? GuardKind::decorator : GuardKind::with_other;
@@ -426,6 +433,9 @@ Guard guard_of_manager(const Expr* manager, const Statement* statement) {
   if (is_autocast(name)) guard.kind = GuardKind::autocast;
   if (word == "autocast" && guard.kind == GuardKind::with_other) guard.kind = GuardKind::autocast;
   if (word == "no_sync") guard.kind = GuardKind::no_sync;
+  const bool is_named =
+      guard.kind == GuardKind::decorator && contains_any(word, {"no_grad", "nograd", "inference"});
+  if (is_named) guard.kind = GuardKind::no_grad;
   if (made != manager && guard.kind == GuardKind::autocast) guard.expr = made;
   return guard;
 }

@@ -1,13 +1,18 @@
-// Which code a run with all options at their defaults gets to, for program_queries.h.
+#include "rooftile/script/reach/conditions.h"
+
 #include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 
-#include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/flow/queries.h"
+#include "rooftile/script/reach/programs.h"
+#include "rooftile/script/reach/ways_up.h"
 #include "rooftile/workload/source_store.h"
+#include "rooftile/workload/source_walks.h"
 
 namespace rooftile::source {
 namespace {
@@ -60,22 +65,10 @@ std::optional<bool> asks_for_left_out(const Expr& condition) {
 }
 
 // Whether the condition is false with all options at their defaults; empty when it depends.
-std::optional<bool> default_truth(const SourceFacts& facts, const Expr* condition, int depth = 0) {
-  if (condition == nullptr || depth > 4) return std::nullopt;
-  if (condition->kind == ExprKind::logical && condition->word() == "not") {
-    const auto inner = default_truth(facts, condition->children().front(), depth + 1);
-    return inner ? std::optional(!*inner) : std::nullopt;
-  }
-  if (condition->kind == ExprKind::logical && condition->word() == "and") {
-    for (const Expr* operand : condition->children()) {
-      if (default_truth(facts, operand, depth + 1) == false) return false;
-    }
-    return std::nullopt;
-  }
-  const Value value = facts.value(condition);
-  if (value.is_true()) return true;
-  if (value.is_false() || value.kind == ValueKind::none) return false;
-  return asks_for_left_out(*condition);
+std::optional<bool> default_truth(const SourceFacts& facts, const Expr* condition, const Call* by) {
+  if (condition == nullptr) return std::nullopt;
+  const auto truth = script::known_value(facts, *condition, by).truth();
+  return truth ? truth : asks_for_left_out(*condition);
 }
 
 // `elif mode == "test":`, `if args.task == "tagging":`: the other thing that the program is for,
@@ -141,8 +134,8 @@ bool runs_steps(std::span<const Statement* const> block) {
 // `if args.finetune: finetune(config) else: pretrain(config)`: each is a run of its own.
 bool chooses_run(const Guard& guard) {
   const Statement* choice = guard.statement;
-  return !guard.in_loop && choice != nullptr && choice->kind == StatementKind::if_ &&
-         runs_steps(choice->body) && runs_steps(choice->otherwise);
+  return choice != nullptr && choice->kind == StatementKind::if_ && runs_steps(choice->body) &&
+         runs_steps(choice->otherwise);
 }
 
 struct OpenKeywords {
@@ -184,9 +177,9 @@ bool asks_for_open_keyword(const SourceFacts& facts, const Expr* asked) {
 }
 
 // A condition on options that does not hold by default, and that is no choice between runs.
-bool contradicts_default(const SourceFacts& facts, const Guard& guard) {
+bool contradicts_default(const SourceFacts& facts, const Guard& guard, const Call* by) {
   if (guard.kind != GuardKind::condition && guard.kind != GuardKind::option) return false;
-  const std::optional<bool> truth = default_truth(facts, guard.expr);
+  const std::optional<bool> truth = default_truth(facts, guard.expr, by);
   return truth && *truth == guard.negated && !is_other_run(facts, guard) && !is_chosen_run(guard) &&
          !chooses_run(guard) && !asks_for_open_keyword(facts, guard.expr);
 }
@@ -202,13 +195,12 @@ std::unordered_set<const Expr*> conditions_of_training(const SourceFacts& facts,
                                                        const Program& program) {
   std::unordered_set<const Expr*> conditions;
   for (const Loop* loop : program.training_loops) {
-    for (const Context& context : facts.contexts(*loop->statement)) {
-      bool is_shut = false;
-      for (const Guard& guard : context.guards) {
-        is_shut = is_shut || contradicts_default(facts, guard);
-        if (guard.expr != nullptr && !guard.negated) conditions.insert(guard.expr);
-      }
-      if (!is_shut) return {};
+    const bool is_open = leads_there(facts, *loop->statement, [&](const Guard& guard) {
+      return contradicts_default(facts, guard, nullptr);
+    });
+    if (is_open) return {};
+    for (const Guard& guard : guards_on_ways(facts, *loop->statement)) {
+      if (guard.expr != nullptr && !guard.negated) conditions.insert(guard.expr);
     }
   }
   return conditions;
@@ -216,7 +208,7 @@ std::unordered_set<const Expr*> conditions_of_training(const SourceFacts& facts,
 
 // `if config.train_data:` with nothing for a default: who runs the program gives one.
 bool leads_to_only_training(const SourceFacts& facts, const Guard& guard) {
-  if (guard.negated || guard.in_loop || guard.statement == nullptr) return false;
+  if (guard.negated || guard.statement == nullptr) return false;
   const auto programs = facts.programs_of(*guard.statement->file);
   return std::ranges::any_of(programs, [&](const Program* program) {
     if (program->entry != guard.statement->file || !program->trains_on_gpu) return false;
@@ -227,18 +219,9 @@ bool leads_to_only_training(const SourceFacts& facts, const Guard& guard) {
   });
 }
 
-bool is_shut_by_default(const SourceFacts& facts, const Guard& guard) {
-  if (guard.kind == GuardKind::never) return !guard.negated;
-  if (truth_on_gpu(guard.expr) == guard.negated) return true;
-  if (guard.kind == GuardKind::debug && !guard.negated) {
-    return default_truth(facts, guard.expr) != true;
-  }
-  return contradicts_default(facts, guard) && !leads_to_only_training(facts, guard);
-}
-
-// `if targets is not None:` in a function that no call on the way leads to, or that gets `**batch`:
-// who trains passes them.
-bool asks_for_targets(const Context& context, const Guard& guard) {
+// `if targets is not None:` in a function that no call leads to, or that gets `**batch`: who trains
+// passes them.
+bool asks_for_targets(const Guard& guard, const Call* by) {
   const Expr* asked = guard.expr;
   const bool compares = asked != nullptr && asked->kind == ExprKind::comparison &&
                         asked->children().size() == 2 && asked->word().starts_with("is") &&
@@ -249,31 +232,116 @@ bool asks_for_targets(const Context& context, const Guard& guard) {
   const bool is_given = name.kind == ExprKind::name && name.binding() == nullptr &&
                         function != nullptr &&
                         contains_any(name.word(), {"target", "label", "gt_", "annotation"});
-  return is_given && std::ranges::none_of(context.calls, [&](const Call* call) {
-           return call->target == function &&
-                  (!call->unknown_arguments ||
-                   passed_argument(*call, *function, name.word()) != nullptr);
+  const bool is_seen = by != nullptr && by->target == function &&
+                       (!by->unknown_arguments || passed_argument(*by, *function, name.word()));
+  return is_given && !is_seen;
+}
+
+// `mask = lengths > 0`, torch.ones(n), x.to(device): a tensor, and never None.
+bool is_surely_made(const Expr& given) {
+  if (!given.type->is(TypeKind::tensor) || given.type->guessed) return false;
+  const Expr* made = resolved(&given);
+  if (made->kind == ExprKind::binary || made->kind == ExprKind::comparison) return true;
+  return made->call() != nullptr && made->call()->target == nullptr &&
+         made->call()->name.starts_with("torch.");
+}
+
+bool asks_for_none(const Expr& expr) {
+  return expr.kind == ExprKind::comparison && expr.children().size() == 2 &&
+         expr.children()[1]->kind == ExprKind::none &&
+         is_one_of(expr.word(), {"is", "is not", "==", "!="});
+}
+
+// What the call gives for a parameter of the function that the name stands in; null for others.
+const Expr* given_by(const Call& by, const Expr& name) {
+  const FunctionDef* function = name.statement == nullptr ? nullptr : name.statement->function;
+  if (function == nullptr || name.kind != ExprKind::name || name.binding() != nullptr ||
+      by.target != function) {
+    return nullptr;
+  }
+  const Argument* given = passed_argument(by, *function, name.word());
+  return given == nullptr ? nullptr : given->value;
+}
+
+// `SummaryWriter(folder)`, or an own function that makes one in a run with all defaults.
+bool makes_writer(const SourceFacts& facts, const Call& call) {
+  if (call.method.ends_with("SummaryWriter")) return true;
+  return call.target != nullptr && std::ranges::any_of(call.target->calls, [&](const Call* inner) {
+           return inner->method.ends_with("SummaryWriter") &&
+                  leads_there(facts, *inner, [&](const Guard& guard) {
+                    return contradicts_default(facts, guard, nullptr);
+                  });
          });
+}
+
+// `if writer:` and `if writer is not None:` of one that is made before the loop.
+bool is_made_writer(const SourceFacts& facts, const Call& by, const Expr& given) {
+  const Statement* binding = given.kind == ExprKind::name ? given.binding() : nullptr;
+  const Call* made =
+      binding == nullptr || binding->value == nullptr ? nullptr : binding->value->call();
+  const Statement* loop = loop_around(by.statement);
+  const bool is_before = made != nullptr && (loop == nullptr || !is_within(*binding, *loop));
+  return is_before && makes_writer(facts, *made);
+}
+
+// `loss(x, y, **kwargs)` of keywords that are not seen leaves a switch as it is.
+std::optional<bool> left_as_it_is(const Call& by, const Expr& name) {
+  const FunctionDef* function = name.statement == nullptr ? nullptr : name.statement->function;
+  const bool may_be = function != nullptr && by.target == function && by.unknown_arguments &&
+                      name.kind == ExprKind::name && name.binding() == nullptr &&
+                      passed_argument(by, *function, name.word()) == nullptr;
+  if (!may_be) return std::nullopt;
+  const auto& parameters = function->parameters;
+  const auto found = std::ranges::find(parameters, name.word(), &Parameter::name);
+  const Expr* usual = found == parameters.end() ? nullptr : found->default_value;
+  const bool is_switch = usual != nullptr && usual->kind == ExprKind::boolean;
+  return is_switch ? std::optional(usual->word() == "True") : std::nullopt;
 }
 
 }  // namespace
 
-bool is_reached_by_default(const SourceFacts& facts, const Context& context) {
-  return std::none_of(context.guards.begin(), context.guards.end(), [&](const Guard& guard) {
-    return is_shut_by_default(facts, guard) && !asks_for_targets(context, guard);
-  });
+std::optional<bool> holds_when_called(const SourceFacts& facts, const Call& by,
+                                      const Guard& guard) {
+  const bool is_condition = guard.kind == GuardKind::condition || guard.kind == GuardKind::option ||
+                            guard.kind == GuardKind::training || guard.kind == GuardKind::once;
+  if (!is_condition || guard.expr == nullptr) return std::nullopt;
+  if (const auto left = left_as_it_is(by, *guard.expr)) return left;
+  const script::KnownValue here = script::known_value(facts, *guard.expr, &by);
+  const script::KnownValue anywhere = script::known_value(facts, *guard.expr, nullptr);
+  const bool is_by_call =
+      here.truth() && !here.is_configurable() && (!anywhere.truth() || anywhere.is_configurable());
+  if (is_by_call) return here.truth();
+  const Expr& expr = *guard.expr;
+  const Expr* given = asks_for_none(expr) ? given_by(by, *expr.children()[0]) : nullptr;
+  if (given == nullptr || !is_surely_made(*given)) return std::nullopt;
+  return expr.word() == "is not" || expr.word() == "!=";
 }
 
-bool is_reached_by_default(const SourceFacts& facts, const Statement& statement) {
-  const std::vector<Context> contexts = facts.contexts(statement);
-  return std::any_of(contexts.begin(), contexts.end(),
-                     [&](const Context& context) { return is_reached_by_default(facts, context); });
+bool is_setting_of_caller(const SourceFacts& facts, const Call& by, const Guard& guard) {
+  if (guard.kind != GuardKind::condition || guard.expr == nullptr) return false;
+  const Expr& asked = *guard.expr;
+  const bool compares = asked.kind == ExprKind::comparison && asked.children().size() == 2;
+  const bool asks_kind = compares && is_one_of(asked.word(), {"==", "!="}) &&
+                         asked.children()[1]->kind == ExprKind::text;
+  const bool asks_given = compares && asked.word() == "is not" && asks_for_none(asked);
+  const Expr* given = given_by(by, compares ? *asked.children()[0] : asked);
+  if (given == nullptr || (compares && !asks_kind && !asks_given)) return false;
+  if (!asks_kind && is_made_writer(facts, by, *given)) return true;
+  if (asks_given || given->kind != ExprKind::attribute) return false;
+  const Expr* root = given;
+  while (root->kind == ExprKind::attribute && !root->children().empty()) root = root->children()[0];
+  return !given->type->is(TypeKind::tensor) &&
+         is_one_of(root->word(), {"self", "args", "opt", "opts", "config", "cfg", "hparams"});
 }
 
-bool is_reached_by_default(const SourceFacts& facts, const Call& call) {
-  const std::vector<Context> contexts = facts.contexts(call);
-  return std::any_of(contexts.begin(), contexts.end(),
-                     [&](const Context& context) { return is_reached_by_default(facts, context); });
+bool is_shut_by_default(const SourceFacts& facts, const Guard& guard, const Call* by) {
+  if (guard.kind == GuardKind::never) return !guard.negated;
+  if (truth_on_gpu(guard.expr) == guard.negated) return true;
+  if (guard.kind == GuardKind::debug && !guard.negated) {
+    return default_truth(facts, guard.expr, by) != true;
+  }
+  return contradicts_default(facts, guard, by) && !leads_to_only_training(facts, guard) &&
+         !asks_for_targets(guard, by);
 }
 
 }  // namespace rooftile::source

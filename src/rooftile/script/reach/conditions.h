@@ -1,0 +1,23 @@
+// What a condition comes to: by what a call passes, and in a run with all options at their
+// defaults.
+#pragma once
+
+#include <optional>
+
+#include "rooftile/workload/source_facts.h"
+
+namespace rooftile::source {
+
+// Whether the condition holds by what the call passes to the function that it stands in, and by
+// what is written: `if with_hidden:`, `if z is None:`. Empty where that does not tell.
+std::optional<bool> holds_when_called(const SourceFacts& facts, const Call& by, const Guard& guard);
+// `if loose:` for a parameter that the caller gives as self.loose, `if writer:` for a writer that
+// is made before the loop: the same in each pass.
+bool is_setting_of_caller(const SourceFacts& facts, const Call& by, const Guard& guard);
+
+// Whether a run on a GPU with all options at their defaults stops at the guard: `if False`,
+// `if args.debug` (off by default), the else of a switch that is on. No choice between runs, as
+// `if args.do_train`, does. `by`: the call that the function is entered by, or null.
+bool is_shut_by_default(const SourceFacts& facts, const Guard& guard, const Call* by);
+
+}  // namespace rooftile::source

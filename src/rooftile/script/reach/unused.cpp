@@ -1,0 +1,204 @@
+#include "rooftile/script/reach/unused.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "rooftile/base/text.h"
+#include "rooftile/script/reach/programs.h"
+#include "rooftile/workload/source_store.h"
+#include "rooftile/workload/source_walks.h"
+
+namespace rooftile::source {
+namespace {
+
+// What a file says, and where.
+using WordPlaces = std::unordered_map<std::string_view, std::vector<std::uint32_t>>;
+
+struct Unused {
+  std::unordered_map<const File*, WordPlaces> words;
+  std::unordered_map<const void*, bool> known;  // by FunctionDef or ClassDef
+};
+
+class Words {
+ public:
+  explicit Words(WordPlaces& places) : places_(places) {}
+
+  void add_statement(const Statement& statement) {
+    const bool exports = statement.target != nullptr && statement.target->word() == "__all__";
+    if (exports) return;
+    for_own_expressions(statement, [&](const Expr* expr) { add(expr); });
+    if (const FunctionDef* def = statement.function_def) {
+      for (const Parameter& each : def->parameters) add(each.default_value);
+      for (const Expr* each : def->decorators) add(each);
+    }
+    if (const ClassDef* def = statement.class_def) {
+      for (const Expr* each : def->bases) add(each);
+      for (const Expr* each : def->decorators) add(each);
+    }
+  }
+
+ private:
+  void add(const Expr* expr) {
+    visit(expr, [&](const Expr& part) {
+      if (part.kind == ExprKind::name || part.kind == ExprKind::attribute) {
+        places_[part.word()].push_back(part.range.begin);
+      } else if (part.kind == ExprKind::text && !part.word().empty()) {
+        add_text(part);
+      }
+      return true;
+    });
+  }
+
+  // "Net" and "models.build" may name something, "train" is a word.
+  void add_text(const Expr& text) {
+    constexpr std::size_t kLongestName = 100;
+    const std::string_view word = text.word();
+    const std::size_t dot = word.find_last_of(".:");
+    const bool may_name = dot != std::string_view::npos || (word[0] >= 'A' && word[0] <= 'Z');
+    if (word.size() > kLongestName || !may_name) return;
+    places_[word.substr(dot + 1)].push_back(text.range.begin);
+  }
+
+  WordPlaces& places_;
+};
+
+const WordPlaces& words_of(const SourceFacts& facts, const File& file) {
+  const auto [place, is_new] = facts.store().kept<Unused>().words.try_emplace(&file);
+  if (!is_new) return place->second;
+  Words words(place->second);
+  for (const Statement* statement : file.statements) words.add_statement(*statement);
+  return place->second;
+}
+
+bool is_under_main_guard(const Statement& statement) {
+  for (const Statement* at = &statement; at != nullptr; at = at->parent) {
+    const bool asks = at->kind == StatementKind::if_ && at->value != nullptr &&
+                      uses_variable(at->value, "__name__");
+    if (asks) return true;
+  }
+  return false;
+}
+
+// A use at the place is one that the program runs.
+bool counts(const SourceFacts& facts, const Program& program, const File& file,
+            std::uint32_t byte) {
+  const Statement* statement = statement_at(file, byte);
+  if (statement == nullptr) return true;
+  if (program.entry != &file && is_under_main_guard(*statement)) return false;
+  return !stands_in_unused(facts, *statement);
+}
+
+// A file that has a function or class of that name means its own.
+bool defines(const File& file, std::string_view name) {
+  return std::ranges::any_of(file.body, [&](const Statement* each) {
+    return (each->function_def != nullptr && each->function_def->name == name) ||
+           (each->class_def != nullptr && each->class_def->name == name);
+  });
+}
+
+bool is_used_in(const SourceFacts& facts, const Program& program, std::string_view name,
+                const File& file, ByteRange own) {
+  return std::ranges::any_of(program.files, [&](const File* each) {
+    if (each != &file && defines(*each, name)) return false;
+    const WordPlaces& words = words_of(facts, *each);
+    const auto found = words.find(name);
+    return found != words.end() && std::ranges::any_of(found->second, [&](std::uint32_t byte) {
+             const bool is_own = each == &file && byte >= own.begin && byte < own.end;
+             return !is_own && counts(facts, program, *each, byte);
+           });
+  });
+}
+
+// A name of a configuration, or of what is taken by a name that is not known.
+bool may_be_chosen(const SourceFacts& facts, const File& file, std::string_view name) {
+  const auto names_it = [&](const auto& each) { return contains(each->text, name); };
+  return is_taken_by_name(facts, file) || !facts.method_calls("import_module").empty() ||
+         !facts.method_calls("__import__").empty() ||
+         std::ranges::any_of(facts.store().configurations, names_it);
+}
+
+bool is_unused(const SourceFacts& facts, std::string_view name, const File& file, ByteRange own) {
+  if (file.is_notebook || may_be_chosen(facts, file, name)) return false;
+  auto programs = training_programs_of(facts, file);
+  if (programs.empty()) programs = facts.programs_of(file);
+  return !programs.empty() && std::ranges::all_of(programs, [&](const Program* program) {
+    return program->entry != nullptr && !is_used_in(facts, *program, name, file, own);
+  });
+}
+
+// While it is worked out it counts as used: what only uses itself is met from outside or not.
+template <class Def>
+bool is_known_unused(const SourceFacts& facts, const Def& def, bool may_be) {
+  auto& known = facts.store().kept<Unused>().known;
+  const auto [place, is_new] = known.try_emplace(&def, false);
+  if (!is_new || !may_be) return place->second;
+  const bool is_it = is_unused(facts, def.name, *def.file, def.statement->range);
+  return known[&def] = is_it;
+}
+
+}  // namespace
+
+const Statement* statement_at(const File& file, std::uint32_t byte) {
+  const auto after = std::ranges::upper_bound(
+      file.statements, byte, {}, [](const Statement* each) { return each->range.begin; });
+  if (after == file.statements.begin()) return nullptr;
+  const Statement* at = *std::prev(after);
+  while (at != nullptr && byte >= at->range.end) at = at->parent;
+  return at;
+}
+
+// A method that a library may call, or one that overrides another.
+bool may_be_called_from_outside(const FunctionDef& method) {
+  const ClassDef& def = *method.class_def;
+  return !def.bases.empty() || method.name.starts_with("__") || !method.decorators.empty();
+}
+
+bool is_unused(const SourceFacts& facts, const FunctionDef& function) {
+  if (function.statement == nullptr) return false;
+  if (function.class_def != nullptr) {
+    return is_unused(facts, *function.class_def) ||
+           is_known_unused(facts, function, !may_be_called_from_outside(function));
+  }
+  if (function.outer != nullptr) return is_unused(facts, *function.outer);
+  const bool may_be = function.decorators.empty() && function.name != "main" &&
+                      function.statement->parent == nullptr;
+  return is_known_unused(facts, function, may_be);
+}
+
+// `choose("penalty")`, which is not seen, may make what derives from another class of the files.
+bool has_own_base(const ClassDef& def) {
+  return !def.is_module && std::ranges::any_of(def.bases, [](const Expr* base) {
+    return base->type != nullptr && base->type->class_def != nullptr;
+  });
+}
+
+bool is_unused(const SourceFacts& facts, const ClassDef& def) {
+  const bool may_be =
+      def.decorators.empty() && def.statement->parent == nullptr && !has_own_base(def);
+  return is_known_unused(facts, def, may_be);
+}
+
+bool stands_in_unused(const SourceFacts& facts, const Statement& statement) {
+  for (const Statement* at = &statement; at != nullptr; at = at->parent) {
+    if (at->function_def != nullptr && is_unused(facts, *at->function_def)) return true;
+    if (at->class_def != nullptr && is_unused(facts, *at->class_def)) return true;
+  }
+  return false;
+}
+
+bool is_taken_by_name(const SourceFacts& facts, const File& file) {
+  const std::string_view module =
+      std::string_view(file.module).substr(std::string_view(file.module).rfind('.') + 1);
+  return std::ranges::any_of(facts.files, [&](const auto& other) {
+    if (other.get() != &file && std::ranges::find(other->imported, &file) == other->imported.end())
+      return false;
+    if (contains_any(other->text, {"__dict__[", "globals()"})) return true;
+    return std::ranges::any_of(other->calls, [&](const Call* call) {
+      if (call->name == "eval") return true;  // model.eval() is another
+      return is_one_of(call->name, {"getattr", "vars"}) && !call->arguments.empty() &&
+             other->slice(call->arguments[0].value->range).ends_with(module);
+    });
+  });
+}
+
+}  // namespace rooftile::source

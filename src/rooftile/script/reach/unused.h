@@ -1,0 +1,24 @@
+// Functions and classes that no program runs or makes.
+#pragma once
+
+#include "rooftile/workload/source_facts.h"
+
+namespace rooftile::source {
+
+// Whether no program that has the file uses what is defined, training programs alone where there
+// are some: neither its code nor a text names it, but for what is unused itself. Imports, __all__
+// and comments are no use, nor is the main guard of a file that is only imported. False where a
+// program has no entry: who uses it may be outside.
+bool is_unused(const SourceFacts& facts, const FunctionDef& function);
+bool is_unused(const SourceFacts& facts, const ClassDef& def);
+// Whether the statement stands in such a function or class.
+bool stands_in_unused(const SourceFacts& facts, const Statement& statement);
+// Whether what stands in the line, of File::text, runs in some program.
+bool is_reached(const SourceFacts& facts, const File& file, std::size_t line);
+// `getattr(models, name)`, `models.__dict__[name]`: what the file defines may be taken of it.
+bool is_taken_by_name(const SourceFacts& facts, const File& file);
+
+// The innermost statement at a byte of the file; null between statements.
+const Statement* statement_at(const File& file, std::uint32_t byte);
+
+}  // namespace rooftile::source
