@@ -84,7 +84,8 @@ bool is_in_code_that_runs(const source::SourceFacts& facts, const Finding& findi
          source::is_reached(facts, **file, static_cast<std::size_t>(finding.spot.line));
 }
 
-// What two programs have at one place counts once; what no program runs costs nothing.
+// What two programs have at one place counts once; what no program runs, unless it is
+// asked to, costs nothing.
 void detect_in_scripts(const Rule& rule, const source::SourceFacts& facts, const Device* gpu,
                        std::vector<Finding>& findings) {
   std::set<std::tuple<std::string, std::int64_t, std::int64_t, std::string>> seen;

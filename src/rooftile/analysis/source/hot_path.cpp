@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "rooftile/script/reach/unused.h"
 #include "rooftile/analysis/source/own_optimizers.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
@@ -24,16 +23,11 @@ bool is_post_processing(const ClassDef& def) {
 
 // Through the forward of a module, from a method of a module that nothing seen calls. Without
 // gradients it is no training: post-processing, generation.
-bool is_unseen_forward(const SourceFacts& facts, const Way& way, const FunctionDef* function) {
+bool is_unseen_forward(const Way& way) {
   if (!way.is_open() || !way.passes_forward || (way.gradients_off && way.forward_is_off)) {
     return false;
   }
-  const FunctionDef* outer = way.start;
-  if (!is_module_method(outer) || is_post_processing(*outer->class_def)) return false;
-  // A base class that calls one of its methods leads to those of all derived classes.
-  const bool is_derived = function != nullptr && function != outer && is_module_method(function) &&
-                          is_unused(facts, *function->class_def);
-  return !is_derived && !is_unused(facts, *outer->class_def);
+  return is_module_method(way.start) && !is_post_processing(*way.start->class_def);
 }
 
 enum class Where { step_loop, forward_too, evaluation, evaluation_too };
@@ -47,13 +41,12 @@ bool matches(const SourceFacts& facts, const Way& way, const FunctionDef* functi
     case Where::forward_too:
       // The step of an own optimizer may have no caller that is seen.
       return way.trains() ||
-             (is_unseen_forward(facts, way, function) &&
-              (function == nullptr || !generates(*function))) ||
+             (is_unseen_forward(way) && (function == nullptr || !generates(*function))) ||
              (way.is_open() && is_training_optimizer_step(facts, way.start));
     case Where::evaluation:
       return way.evaluates();
     case Where::evaluation_too:
-      return way.trains() || way.evaluates() || is_unseen_forward(facts, way, function);
+      return way.trains() || way.evaluates() || is_unseen_forward(way);
   }
   return false;
 }

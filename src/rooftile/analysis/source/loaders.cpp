@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/hot_path.h"
-#include "rooftile/script/reach/unused.h"
 #include "rooftile/analysis/source/monai.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/returned_loaders.h"
@@ -49,26 +48,15 @@ bool is_torch_loader(const Call& call) {
 
 namespace {
 
-// Made in a function that only scripts beside the training ask for, to predict or to test, or that
-// no given file names.
+// Made in a function that only scripts beside the training ask for, to predict or to test.
 bool serves_others(const SourceFacts& facts, const Call& loader) {
   const FunctionDef* function = loader.function;
-  const bool has_entry =
-      std::ranges::any_of(facts.programs_of(*loader.file),
-                          [](const auto* program) { return program->entry != nullptr; });
-  if (function != nullptr && function->class_def != nullptr) {
-    return has_entry && is_unused(facts, *function->class_def);
-  }
-  const bool is_plain =
-      function != nullptr && function->outer == nullptr && function->decorators.empty();
-  if (!is_plain) return false;
-  if (!function->callers.empty()) {
-    return !loader.file->is_entry &&
-           std::ranges::none_of(function->callers, [&](const Call* caller) {
-             return trains_on_gpu(facts, *caller->file);
-           });
-  }
-  return has_entry && is_unused(facts, *function);
+  const bool is_plain = function != nullptr && function->class_def == nullptr &&
+                        function->outer == nullptr && function->decorators.empty();
+  return is_plain && !function->callers.empty() && !loader.file->is_entry &&
+         std::ranges::none_of(function->callers, [&](const Call* caller) {
+           return trains_on_gpu(facts, *caller->file);
+         });
 }
 
 // `loader = DataLoader(data, …)`, and then `len(loader)` alone: nothing is read from it.

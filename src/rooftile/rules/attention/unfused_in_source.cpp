@@ -5,7 +5,6 @@
 
 #include "rooftile/analysis/source/attention_by_hand.h"
 #include "rooftile/analysis/source/layer_queries.h"
-#include "rooftile/script/reach/unused.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
@@ -141,7 +140,7 @@ Finding finding_for(std::string_view name, const File& file, const WrittenAttent
 
 bool is_of_other_kind(const SourceFacts& facts, const ClassDef& def, ProgramQuestion& is_gan) {
   return has_fused_way(*def.statement) || is_over_channels(def) ||
-         is_over_image(facts, def, is_gan) || is_unused(facts, def);
+         is_over_image(facts, def, is_gan);
 }
 
 // `attend(q, k, v)` of a file, which only modules call in their forward.

@@ -5,7 +5,6 @@
 
 #include "rooftile/analysis/source/layer_pairs.h"
 #include "rooftile/analysis/source/layer_queries.h"
-#include "rooftile/script/reach/unused.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
@@ -236,19 +235,13 @@ bool stays_in_evaluation(const SourceFacts& facts, const Call& layer) {
   });
 }
 
-// Of a class that stands in the file and that no run makes.
-bool is_never_made(const SourceFacts& facts, const Call& layer) {
-  const ClassDef* def = layer.function == nullptr ? nullptr : layer.function->class_def;
-  return def != nullptr && def->is_module && is_unused(facts, *def);
-}
-
 void judge_file(const SourceFacts& facts, const File& file, const Program& program,
                 std::vector<Finding>& findings) {
   std::map<const void*, std::vector<Biased>> homes;
   for (const LayerPair& pair : neighbouring_layers(file)) {
     if (!is_batch_norm(*pair.second) || !has_bias(facts, *pair.first)) continue;
     if (!pair.in_lists && !is_same_width(facts, *pair.first, *pair.second)) continue;
-    if (!is_normalized(facts, pair) || is_never_made(facts, *pair.first)) continue;
+    if (!is_normalized(facts, pair)) continue;
     if (stays_in_evaluation(facts, *pair.first)) continue;
     homes[home_of(*pair.first)].push_back({pair.first, pair.condition, !pair.in_lists});
   }

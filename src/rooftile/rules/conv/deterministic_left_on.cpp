@@ -58,28 +58,7 @@ bool is_open(const SourceFacts& facts, const Guard& guard) {
                                 "use_gpu", "num_gpus", "num_gpu", "n_gpu", "ngpu", "device_count"});
 }
 
-// `mp.spawn(main_worker, nprocs=8)`
-bool is_handed_over(const SourceFacts& facts, const FunctionDef& function) {
-  return std::ranges::any_of(facts.files, [&](const auto& file) {
-    if (!has_text(*file, function.name)) return false;
-    return std::ranges::any_of(file->calls, [&](const Call* call) {
-      return std::ranges::any_of(call->arguments, [&](const Argument& argument) {
-        return argument.value->type->is(TypeKind::function) &&
-               argument.value->type->function == &function;
-      });
-    });
-  });
-}
-
-// A helper that nothing of these files calls.
-bool is_never_called(const SourceFacts& facts, const Statement& statement) {
-  const FunctionDef* function = statement.function;
-  return function != nullptr && function->class_def == nullptr && function->outer == nullptr &&
-         function->callers.empty() && function->name != "main" && !is_handed_over(facts, *function);
-}
-
 bool is_unconditional(const SourceFacts& facts, const Statement& statement) {
-  if (is_never_called(facts, statement)) return false;
   return is_reached_when_launched(facts, statement) &&
          leads_there(facts, statement, [&](const Guard& guard) { return !is_open(facts, guard); });
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/hot_path.h"
-#include "rooftile/script/reach/unused.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/untrained_models.h"
 #include "rooftile/analysis/source/words.h"
@@ -82,20 +81,6 @@ bool trains_with_it(const SourceFacts& facts, const Call& call) {
   });
 }
 
-// A helper that no given file names: a copy for sampling that nobody asks for.
-bool is_in_unused_helper(const SourceFacts& facts, const Call& call) {
-  const FunctionDef* function = call.function;
-  if (function == nullptr || !function->callers.empty() || function->name.starts_with("__")) {
-    return false;
-  }
-  const bool is_called_by_library =
-      function->class_def != nullptr && function->class_def->is_module;
-  const bool has_entry = std::ranges::any_of(
-      facts.programs_of(*call.file), [](const auto* program) { return program->entry != nullptr; });
-  if (is_called_by_library || !has_entry || !function->decorators.empty()) return false;
-  return is_unused(facts, *function);
-}
-
 // DataParallel, and user-defined classes that derive from it.
 std::vector<const Call*> wrapping_calls(const SourceFacts& facts) {
   std::vector<const Call*> calls =
@@ -122,7 +107,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     // The function splits one pass; outside of training it only samples.
     if (call->method == "data_parallel" && !is_hot(facts, *call)) continue;
     const Expr* model = call->arguments.front().value;
-    if (is_in_unused_helper(facts, *call) || is_untrained(facts, *call, trainers)) continue;
+    if (is_untrained(facts, *call, trainers)) continue;
     Finding finding = finding_at(
         *call,
         fmt::format("{} is trained under DataParallel: one process copies the weights to all GPUs "

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "rooftile/analysis/source/layer_queries.h"
-#include "rooftile/script/reach/unused.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
@@ -439,7 +438,7 @@ std::vector<Finding> split_projections_in_source(const source::SourceFacts& fact
   for (const ClassDef* def : facts.modules()) {
     if (!trains_on_gpu(facts, *def->file)) continue;
     const std::optional<Finding> finding = judge(facts, *def);
-    if (!finding || is_loaded_by_name(facts, *def) || is_unused(facts, *def)) continue;
+    if (!finding || is_loaded_by_name(facts, *def)) continue;
     findings.push_back(*finding);
   }
   return findings;

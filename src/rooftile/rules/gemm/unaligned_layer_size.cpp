@@ -6,12 +6,10 @@
 #include <set>
 
 #include "rooftile/analysis/source/layer_queries.h"
-#include "rooftile/script/reach/unused.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
-#include "rooftile/script/reach/ways_up.h"
 
 namespace rooftile {
 namespace unaligned_layer_size {
@@ -147,34 +145,6 @@ Finding finding_for(const Written& first, const std::set<std::int64_t>& odd) {
   return finding;
 }
 
-// The class that the layer stands in is only made under switches that are off by default; a name
-// that chooses one of several is none.
-bool is_made_by_switch(const SourceFacts& facts, const Call& layer) {
-  const ClassDef* def = layer.function == nullptr ? nullptr : layer.function->class_def;
-  if (def == nullptr) return false;
-  const auto is_off = [&](const Guard& guard) {
-    const bool is_plain =
-        guard.expr != nullptr && !guard.negated &&
-        (guard.expr->kind == ExprKind::name || guard.expr->kind == ExprKind::attribute);
-    return is_plain && facts.value(guard.expr).is_false();
-  };
-  const auto makers = facts.calls(def->full_name);
-  return !makers.empty() && std::ranges::all_of(makers, [&](const Call* maker) {
-    return !leads_there(facts, *maker, is_off);
-  });
-}
-
-// In a function that makes a network, and that no given file calls or none by default.
-bool is_made_by_nobody(const SourceFacts& facts, const Call& layer) {
-  const FunctionDef* function = layer.function;
-  if (function == nullptr || function->class_def != nullptr) return false;
-  if (!function->callers.empty()) return !is_reached_by_default(facts, layer);
-  const bool has_entry =
-      std::ranges::any_of(facts.programs_of(*layer.file),
-                          [](const auto* program) { return program->entry != nullptr; });
-  return has_entry && is_unused(facts, *function);
-}
-
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
@@ -186,8 +156,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
         const bool is_large = std::min(layer.in, layer.out) >= kSmallest;
         return is_large && (odd.contains(layer.in) || odd.contains(layer.out));
       });
-      if (first == layers.end() || is_made_by_switch(facts, *first->call)) continue;
-      if (is_made_by_nobody(facts, *first->call)) continue;
+      if (first == layers.end()) continue;
+      const FunctionDef* maker = first->call->function;
+      const bool is_plain = maker != nullptr && maker->class_def == nullptr;
+      if (is_plain && !is_reached_by_default(facts, *first->call)) continue;
       by_place.emplace(first->call->open_paren, finding_for(*first, odd));
     }
     for (auto& [place, finding] : by_place) findings.push_back(std::move(finding));

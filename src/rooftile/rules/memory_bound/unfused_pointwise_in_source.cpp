@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/compiled_code.h"
-#include "rooftile/script/reach/unused.h"
 #include "rooftile/analysis/source/pointwise_function.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
@@ -39,13 +38,13 @@ bool runs_eagerly(const SourceFacts& facts, const File& file) {
                              [](const Program* program) { return !is_compiled(*program); });
 }
 
-// A module's forward that a training run makes, or a function that only such call.
-bool is_part_of_forward(const SourceFacts& facts, const FunctionDef& function) {
+// A module's forward, or a function that only such call.
+bool is_part_of_forward(const FunctionDef& function) {
   const ClassDef* def = function.class_def;
   if (def == nullptr) return function.outer == nullptr && runs_in_forward(&function);
   const bool is_layer = def->is_module && !def->is_autograd_function && function.name == "forward";
   // A loss computes on few values.
-  return is_layer && def->name.find("Loss") == std::string_view::npos && !is_unused(facts, *def);
+  return is_layer && def->name.find("Loss") == std::string_view::npos;
 }
 
 std::string_view fix_text(KnownActivation known) {
@@ -89,7 +88,7 @@ std::vector<Finding> unfused_pointwise_functions(const source::SourceFacts& fact
     for (const FunctionDef* function : file->functions) {
       const auto chain = pointwise_function(*function);
       if (!chain || chain->operations < kMinOperations || is_compiled_itself(*function)) continue;
-      if (!is_part_of_forward(facts, *function) || !runs_eagerly(facts, *file)) continue;
+      if (!is_part_of_forward(*function) || !runs_eagerly(facts, *file)) continue;
       findings.push_back(finding_for(*function, *chain));
     }
   }

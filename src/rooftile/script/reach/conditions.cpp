@@ -284,7 +284,31 @@ bool is_made_writer(const SourceFacts& facts, const Call& by, const Expr& given)
   return is_before && makes_writer(facts, *made);
 }
 
-// `loss(x, y, **kwargs)` of keywords that are not seen leaves a switch as it is.
+bool uses_parameter(const Expr& condition, const FunctionDef& function) {
+  return std::ranges::any_of(function.parameters, [&](const Parameter& each) {
+    return each.name != "self" && uses_variable(&condition, each.name);
+  });
+}
+
+}  // namespace
+
+std::optional<bool> holds_when_called(const SourceFacts& facts, const Call& by,
+                                      const Guard& guard) {
+  const bool is_condition = guard.kind == GuardKind::condition || guard.kind == GuardKind::option ||
+                            guard.kind == GuardKind::training || guard.kind == GuardKind::once;
+  if (!is_condition || guard.expr == nullptr || by.target == nullptr) return std::nullopt;
+  const script::KnownValue here = script::known_value(facts, *guard.expr, &by);
+  const script::KnownValue anywhere = script::known_value(facts, *guard.expr, nullptr);
+  const bool is_by_call =
+      here.truth() && !here.is_configurable() &&
+      (!anywhere.truth() || anywhere.is_configurable() || uses_parameter(*guard.expr, *by.target));
+  if (is_by_call) return here.truth();
+  const Expr& expr = *guard.expr;
+  const Expr* given = asks_for_none(expr) ? given_by(by, *expr.children()[0]) : nullptr;
+  if (given == nullptr || !is_surely_made(*given)) return std::nullopt;
+  return expr.word() == "is not" || expr.word() == "!=";
+}
+
 std::optional<bool> left_as_it_is(const Call& by, const Expr& name) {
   const FunctionDef* function = name.statement == nullptr ? nullptr : name.statement->function;
   const bool may_be = function != nullptr && by.target == function && by.unknown_arguments &&
@@ -296,25 +320,6 @@ std::optional<bool> left_as_it_is(const Call& by, const Expr& name) {
   const Expr* usual = found == parameters.end() ? nullptr : found->default_value;
   const bool is_switch = usual != nullptr && usual->kind == ExprKind::boolean;
   return is_switch ? std::optional(usual->word() == "True") : std::nullopt;
-}
-
-}  // namespace
-
-std::optional<bool> holds_when_called(const SourceFacts& facts, const Call& by,
-                                      const Guard& guard) {
-  const bool is_condition = guard.kind == GuardKind::condition || guard.kind == GuardKind::option ||
-                            guard.kind == GuardKind::training || guard.kind == GuardKind::once;
-  if (!is_condition || guard.expr == nullptr) return std::nullopt;
-  if (const auto left = left_as_it_is(by, *guard.expr)) return left;
-  const script::KnownValue here = script::known_value(facts, *guard.expr, &by);
-  const script::KnownValue anywhere = script::known_value(facts, *guard.expr, nullptr);
-  const bool is_by_call =
-      here.truth() && !here.is_configurable() && (!anywhere.truth() || anywhere.is_configurable());
-  if (is_by_call) return here.truth();
-  const Expr& expr = *guard.expr;
-  const Expr* given = asks_for_none(expr) ? given_by(by, *expr.children()[0]) : nullptr;
-  if (given == nullptr || !is_surely_made(*given)) return std::nullopt;
-  return expr.word() == "is not" || expr.word() == "!=";
 }
 
 bool is_setting_of_caller(const SourceFacts& facts, const Call& by, const Guard& guard) {

@@ -11,6 +11,9 @@ namespace rooftile::source {
 // Whether the condition holds by what the call passes to the function that it stands in, and by
 // what is written: `if with_hidden:`, `if z is None:`. Empty where that does not tell.
 std::optional<bool> holds_when_called(const SourceFacts& facts, const Call& by, const Guard& guard);
+// A switch that the call may pass among keywords that are not seen: `loss(x, y, **kwargs)` is taken
+// to leave it as it is. Empty for other conditions.
+std::optional<bool> left_as_it_is(const Call& by, const Expr& condition);
 // `if loose:` for a parameter that the caller gives as self.loose, `if writer:` for a writer that
 // is made before the loop: the same in each pass.
 bool is_setting_of_caller(const SourceFacts& facts, const Call& by, const Guard& guard);

@@ -440,6 +440,11 @@ class Reach {
     if (by != nullptr) {
       const auto holds = holds_when_called(facts, *by, guard);
       if (holds) return *holds != guard.negated;
+      if (const auto left =
+              guard.expr == nullptr ? std::nullopt : left_as_it_is(*by, *guard.expr)) {
+        if (*left == guard.negated) shut_for_good(way);
+        return true;
+      }
       if (is_setting_of_caller(facts, *by, guard)) guard.kind = GuardKind::option;
     }
     const bool is_inside = way.step_loop != nullptr || way.role != LoopRole::other;
@@ -459,6 +464,14 @@ class Reach {
       }
     }
     return true;
+  }
+
+  static void shut_for_good(Way& way) {
+    way.shut = Shut::yes;
+    way.condition = nullptr;
+    way.branch = nullptr;
+    way.negated = false;
+    way.is_shut_for_good = true;
   }
 
   static void shut(const Guard& guard, Way& way) {
@@ -497,13 +510,40 @@ const Ways& ways_to(const SourceFacts& facts, const Call& call) {
   return call.statement == nullptr ? top : known_ways(facts, call);
 }
 
+namespace {
+
+// A class that calls make, each of them under a switch that is off by default; a name that chooses
+// one of several is none.
+bool is_made_by_switch(const SourceFacts& facts, const ClassDef& def) {
+  const auto is_off = [&](const Guard& guard) {
+    const bool is_plain =
+        guard.expr != nullptr && !guard.negated &&
+        (guard.expr->kind == ExprKind::name || guard.expr->kind == ExprKind::attribute);
+    return is_plain && facts.value(guard.expr).is_false();
+  };
+  const auto& makers = facts.calls(def.full_name);
+  return !makers.empty() && std::ranges::none_of(makers, [&](const Call* maker) {
+    return leads_there(facts, *maker, is_off);
+  });
+}
+
+bool stands_in_made_by_switch(const SourceFacts& facts, const Statement& statement) {
+  for (const Statement* at = &statement; at != nullptr; at = at->parent) {
+    if (at->class_def != nullptr && is_made_by_switch(facts, *at->class_def)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool is_reached(const SourceFacts& facts, const File& file, std::size_t line) {
   if (line == 0 || line > file.line_starts.size()) return true;
   const std::size_t first = file.text.find_first_not_of(" \t", file.line_starts[line - 1]);
   const Statement* statement =
       first == std::string::npos ? nullptr : statement_at(file, static_cast<std::uint32_t>(first));
   return statement == nullptr ||
-         (!stands_in_unused(facts, *statement) && !ways_to(facts, *statement).empty());
+         (!stands_in_unused(facts, *statement) && !ways_to(facts, *statement).empty() &&
+          !stands_in_made_by_switch(facts, *statement));
 }
 
 }  // namespace rooftile::source

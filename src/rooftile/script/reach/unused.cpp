@@ -1,6 +1,7 @@
 #include "rooftile/script/reach/unused.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 
 #include "rooftile/base/text.h"
@@ -21,7 +22,7 @@ struct Unused {
 
 class Words {
  public:
-  explicit Words(WordPlaces& places) : places_(places) {}
+  Words(const Store& store, WordPlaces& places) : store_(store), places_(places) {}
 
   void add_statement(const Statement& statement) {
     const bool exports = statement.target != nullptr && statement.target->word() == "__all__";
@@ -41,12 +42,20 @@ class Words {
   void add(const Expr* expr) {
     visit(expr, [&](const Expr& part) {
       if (part.kind == ExprKind::name || part.kind == ExprKind::attribute) {
-        places_[part.word()].push_back(part.range.begin);
+        places_[defined_name(part)].push_back(part.range.begin);
       } else if (part.kind == ExprKind::text && !part.word().empty()) {
         add_text(part);
       }
       return true;
     });
+  }
+
+  // The full name of what is defined in the files, also where it is imported under another name.
+  std::string_view defined_name(const Expr& part) const {
+    const auto function = store_.functions_by_name.find(part.full_name());
+    if (function != store_.functions_by_name.end()) return function->second->full_name;
+    const auto def = store_.classes_by_name.find(part.full_name());
+    return def != store_.classes_by_name.end() ? def->second->full_name : part.word();
   }
 
   // "Net" and "models.build" may name something, "train" is a word.
@@ -59,13 +68,14 @@ class Words {
     places_[word.substr(dot + 1)].push_back(text.range.begin);
   }
 
+  const Store& store_;
   WordPlaces& places_;
 };
 
 const WordPlaces& words_of(const SourceFacts& facts, const File& file) {
   const auto [place, is_new] = facts.store().kept<Unused>().words.try_emplace(&file);
   if (!is_new) return place->second;
-  Words words(place->second);
+  Words words(facts.store(), place->second);
   for (const Statement* statement : file.statements) words.add_statement(*statement);
   return place->second;
 }
@@ -88,24 +98,19 @@ bool counts(const SourceFacts& facts, const Program& program, const File& file,
   return !stands_in_unused(facts, *statement);
 }
 
-// A file that has a function or class of that name means its own.
-bool defines(const File& file, std::string_view name) {
-  return std::ranges::any_of(file.body, [&](const Statement* each) {
-    return (each->function_def != nullptr && each->function_def->name == name) ||
-           (each->class_def != nullptr && each->class_def->name == name);
-  });
-}
-
-bool is_used_in(const SourceFacts& facts, const Program& program, std::string_view name,
-                const File& file, ByteRange own) {
+// By one of the names: the full one, or the last part where what it leads to is not known.
+template <class Def>
+bool is_used_in(const SourceFacts& facts, const Program& program, const Def& def) {
+  const ByteRange own = def.statement->range;
   return std::ranges::any_of(program.files, [&](const File* each) {
-    if (each != &file && defines(*each, name)) return false;
     const WordPlaces& words = words_of(facts, *each);
-    const auto found = words.find(name);
-    return found != words.end() && std::ranges::any_of(found->second, [&](std::uint32_t byte) {
-             const bool is_own = each == &file && byte >= own.begin && byte < own.end;
-             return !is_own && counts(facts, program, *each, byte);
-           });
+    return std::ranges::any_of(std::array{def.name, def.full_name}, [&](std::string_view name) {
+      const auto found = words.find(name);
+      return found != words.end() && std::ranges::any_of(found->second, [&](std::uint32_t byte) {
+               const bool is_own = each == def.file && byte >= own.begin && byte < own.end;
+               return !is_own && counts(facts, program, *each, byte);
+             });
+    });
   });
 }
 
@@ -117,12 +122,14 @@ bool may_be_chosen(const SourceFacts& facts, const File& file, std::string_view 
          std::ranges::any_of(facts.store().configurations, names_it);
 }
 
-bool is_unused(const SourceFacts& facts, std::string_view name, const File& file, ByteRange own) {
-  if (file.is_notebook || may_be_chosen(facts, file, name)) return false;
+template <class Def>
+bool stands_unused(const SourceFacts& facts, const Def& def) {
+  const File& file = *def.file;
+  if (file.is_notebook || may_be_chosen(facts, file, def.name)) return false;
   auto programs = training_programs_of(facts, file);
   if (programs.empty()) programs = facts.programs_of(file);
   return !programs.empty() && std::ranges::all_of(programs, [&](const Program* program) {
-    return program->entry != nullptr && !is_used_in(facts, *program, name, file, own);
+    return program->entry != nullptr && !is_used_in(facts, *program, def);
   });
 }
 
@@ -132,7 +139,7 @@ bool is_known_unused(const SourceFacts& facts, const Def& def, bool may_be) {
   auto& known = facts.store().kept<Unused>().known;
   const auto [place, is_new] = known.try_emplace(&def, false);
   if (!is_new || !may_be) return place->second;
-  const bool is_it = is_unused(facts, def.name, *def.file, def.statement->range);
+  const bool is_it = stands_unused(facts, def);
   return known[&def] = is_it;
 }
 
@@ -190,11 +197,18 @@ bool is_taken_by_name(const SourceFacts& facts, const File& file) {
   const std::string_view module =
       std::string_view(file.module).substr(std::string_view(file.module).rfind('.') + 1);
   return std::ranges::any_of(facts.files, [&](const auto& other) {
-    if (other.get() != &file && std::ranges::find(other->imported, &file) == other->imported.end())
-      return false;
+    const bool imports = std::ranges::find(other->imported, &file) != other->imported.end();
+    if (other.get() != &file && !imports) return false;
     if (contains_any(other->text, {"__dict__[", "globals()"})) return true;
+    // A package hands on what it imports.
+    constexpr std::string_view kPackage = "__init__.py";
+    const bool is_package =
+        other.get() != &file && other->path.ends_with(kPackage) &&
+        file.path.starts_with(other->path.substr(0, other->path.size() - kPackage.size()));
+    if (is_package && is_taken_by_name(facts, *other)) return true;
     return std::ranges::any_of(other->calls, [&](const Call* call) {
-      if (call->name == "eval") return true;  // model.eval() is another
+      // model.eval() is another
+      if (call->name == "eval" || call->name == "fire.Fire") return true;
       return is_one_of(call->name, {"getattr", "vars"}) && !call->arguments.empty() &&
              other->slice(call->arguments[0].value->range).ends_with(module);
     });
