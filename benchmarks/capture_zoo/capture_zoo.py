@@ -29,7 +29,7 @@ torchvision_ops.define()
 
 from models import ZOO  # noqa: E402
 from rooftile._capture import capture  # noqa: E402
-from rooftile._capture.step import _Pass, _unwrapped  # noqa: E402
+from rooftile._capture.step import _Pass, unwrapped  # noqa: E402
 
 # Recurrent layers are none of the counter's operators: networks with them are not compared, unless they ran
 # on real values, where a CPU runs them as products.
@@ -78,7 +78,7 @@ def _counted(model, inputs, real):
     from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
     from torch.utils.flop_counter import FlopCounterMode
 
-    model = _unwrapped(model, [])
+    model = unwrapped(model, [])
     step = _Pass(model, inputs, {}, "train", None, None)
     mode = contextlib.nullcontext() if real else FakeTensorMode(allow_non_fake_inputs=True)
     copying = contextlib.nullcontext() if real else FakeCopyMode(mode)
