@@ -51,5 +51,18 @@ TEST(CheckedReport, APrefillNamesTheCostOfAllLogits) {
   EXPECT_TRUE(check_on("h100_sxm", scoring).notes.empty());
 }
 
+// What was left out may take any amount of memory; what is known and does not fit never will.
+TEST(Check, MemoryOfAPartHasNoVerdictUnlessItDoesNotFit) {
+  const auto verdict = [](std::int64_t width, std::int64_t left_out) {
+    Workload workload = *parse_workload(
+        "workload batch=1\ngemm a bf16 m=8 n=" + std::to_string(width) + " k=65536\n");
+    if (left_out > 0) workload.skipped["unknown shape: MatMul"] = left_out;
+    return check(workload, *find_device("h100")).memory.verdict;
+  };
+  EXPECT_EQ(verdict(65536, 0), "fits");
+  EXPECT_EQ(verdict(65536, 9), "");
+  EXPECT_EQ(verdict(1048576, 9), "does_not_fit");  // 137 GB of weights
+}
+
 }  // namespace
 }  // namespace rooftile
