@@ -22,8 +22,7 @@ constexpr std::array<Signature, 23> kSignatures{{
     {"%PDF"sv, "a PDF document"},
     {"PK\x03\x04"sv, "a zip archive"},
     {"\x1f\x8b"sv,
-     "gzip-compressed data that is no PyTorch profiler trace (unpack an Nsight Systems export with "
-     "'gunzip -k FILE')"},
+     "gzip-compressed data that is neither a PyTorch profiler trace nor an Nsight Systems export"},
     {"\xfd"
      "7zXZ"sv,
      "xz-compressed data (unpack it with 'unxz')"},

@@ -22,7 +22,7 @@ using Handle = std::unique_ptr<sqlite3, CloseConnection>;
 using Statement = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
 
 struct Database::Connection {
-  std::string memory;  // of open_bytes(); the handle reads it
+  std::shared_ptr<std::string> memory;  // of open_bytes(); the handle reads it
   Handle handle;
   std::int64_t bytes = 0;
   std::int64_t steps_left = 0;  // budget: units of 10000 instructions, or searches behind damage

@@ -193,14 +193,15 @@ Result<Database> Database::open(const std::string& path) {
   return Database(std::move(*connection));
 }
 
-Result<Database> Database::open_bytes(const std::string& bytes) {
+Result<Database> Database::open_bytes(std::string bytes) {
+  const auto memory = std::make_shared<std::string>(std::move(bytes));
   auto connection = connect([&](Connection& made) {
-    made.memory = bytes;
-    made.bytes = static_cast<std::int64_t>(bytes.size());
+    made.memory = memory;
+    made.bytes = static_cast<std::int64_t>(memory->size());
     sqlite3* handle = nullptr;
     sqlite3_open_v2(":memory:", &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
     made.handle.reset(handle);
-    auto* const data = reinterpret_cast<unsigned char*>(made.memory.data());
+    auto* const data = reinterpret_cast<unsigned char*>(memory->data());
     return sqlite3_deserialize(handle, "main", data, made.bytes, made.bytes,
                                SQLITE_DESERIALIZE_READONLY);
   });

@@ -57,7 +57,7 @@ class Database {
   // Errors say what the file is where it is no SQLite database.
   static Result<Database> open(const std::string& path);
   // The same over bytes in memory.
-  static Result<Database> open_bytes(const std::string& bytes);
+  static Result<Database> open_bytes(std::string bytes);
 
   Database(Database&&) noexcept;
   Database& operator=(Database&&) noexcept;

@@ -4,10 +4,15 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <map>
 #include <optional>
+#include <system_error>
 #include <utility>
 
+#include "rooftile/base/byte_stream.h"
+#include "rooftile/base/file.h"
+#include "rooftile/base/inflater.h"
 #include "rooftile/base/run_limits.h"
 #include "rooftile/base/text.h"
 #include "rooftile/formats/nsys/database.h"
@@ -36,7 +41,9 @@ bool is_own_file(std::string_view path) {
   return name.ends_with(".nsys-rep") || name.ends_with(".qdrep") || name.ends_with(".qdstrm");
 }
 
-bool is_sqlite(std::string_view head) { return head.starts_with("SQLite format 3"); }
+constexpr std::string_view kMagic = "SQLite format 3";
+
+bool is_sqlite(std::string_view head) { return head.starts_with(kMagic); }
 
 // Reports progress in the file's bytes, by the share of the rows that were read.
 class RowProgress {
@@ -122,7 +129,7 @@ void count_other_tables(const Database& database, Skipped& skipped) {
     const bool is_known = table.name == nsys_format::kWaits || table.name == "DIAGNOSTIC_EVENT";
     const bool has_events = table.has("start") || table.has("timestamp");
     if (is_read || is_known || !has_events || table.rows <= 0) continue;
-    skipped["table " + quoted(table.name)] += table.rows;
+    skipped["table " + rooftile::quoted(table.name)] += table.rows;
   }
 }
 
@@ -190,7 +197,7 @@ Error not_an_export(const Database& database, const std::string& path) {
   }
   std::vector<std::string> names;
   for (const Table& table : database.tables()) {
-    if (names.size() < 3) names.push_back(quoted(table.name));
+    if (names.size() < 3) names.push_back(rooftile::quoted(table.name));
   }
   const std::string tables = names.empty() ? "it has no tables" : "it has " + join(names, ", ");
   return {fmt::format("is an SQLite database, but no export of Nsight Systems: {}", tables), path};
@@ -221,13 +228,52 @@ Result<std::vector<Timeline>> read_database(const Database& database, const std:
   return recordings;
 }
 
+// SQLite reads a database in no order, so all of it must be in memory.
+Result<std::vector<Timeline>> read_compressed(const std::string& path, const Progress& progress) {
+  constexpr std::size_t kMost = std::size_t{512} << 20U;
+  const auto stream = ByteStream::open(path);
+  if (!stream) return tl::unexpected(stream.error());
+  std::string bytes;
+  for (auto block = (*stream)->next(); !block.empty(); block = (*stream)->next()) {
+    const std::string_view limit = reading_must_end();
+    if (bytes.size() + block.size() > kMost || !limit.empty()) {
+      return fail(fmt::format("is a compressed SQLite database, which is read whole: {}; unpack it "
+                              "with 'gunzip -k FILE'",
+                              limit.empty() ? "it has more than 512 MiB" : limit),
+                  path);
+    }
+    bytes += block;
+  }
+  std::string problem = (*stream)->problem();
+  const Result<Database> database = Database::open_bytes(std::move(bytes));
+  if (!database) return fail(database.error().message, path);
+  Progress in_file;  // rows stand for the bytes of the file as it is
+  std::error_code unknown;
+  const auto size = std::filesystem::file_size(path, unknown);
+  if (progress && !unknown) {
+    in_file = [&](std::uint64_t done, std::uint64_t all) {
+      const double share = static_cast<double>(done) / static_cast<double>(std::max(all, done));
+      progress(static_cast<std::uint64_t>(share * static_cast<double>(size)), size);
+    };
+  }
+  Result<std::vector<Timeline>> recordings = read_database(*database, path, in_file);
+  if (recordings && !problem.empty()) recordings->front().skipped[problem] = 1;
+  return recordings;
+}
+
 }  // namespace
 
 bool is_nsys(std::string_view path, std::string_view head) {
+  if (is_gzip(head)) {
+    const auto inside = read_text_head(std::string(path), kMagic.size());
+    return inside && is_sqlite(*inside);
+  }
   return is_sqlite(head) || is_own_file(path);
 }
 
 Result<std::vector<Timeline>> read_nsys(const std::string& path, const Progress& progress) {
+  const Result<std::string> head = read_head(path, kMagic.size());
+  if (head && is_gzip(*head)) return read_compressed(path, progress);
   const Result<Database> database = Database::open(path);
   if (database) return read_database(*database, path, progress);
   Error error = database.error();

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -293,6 +296,57 @@ TEST(NsysReader, ReadsTheRankFromTheEnvironment) {
     EXPECT_EQ(timeline.rank, one.rank) << one.environment;
     EXPECT_EQ(timeline.base, 1700000000000000000) << one.environment;
   }
+}
+
+// Gzip of stored blocks, as RFC 1951 and 1952 define it.
+std::string gzip_of(const std::string& bytes, std::uint32_t checksum) {
+  const auto number = [](std::uint32_t value, int size) {
+    std::string text;
+    for (int i = 0; i < size; ++i) text += static_cast<char>(value >> (8 * i) & 0xff);
+    return text;
+  };
+  constexpr std::size_t kMostInBlock = 65535;
+  std::string file("\x1f\x8b\x08\0\0\0\0\0\0\x03", 10);
+  for (std::size_t at = 0; at < bytes.size(); at += kMostInBlock) {
+    const std::string block = bytes.substr(at, kMostInBlock);
+    const auto size = static_cast<std::uint32_t>(block.size());
+    file += at + kMostInBlock < bytes.size() ? '\0' : '\1';
+    file += number(size, 2) + number(~size, 2) + block;
+  }
+  return file + number(checksum, 4) + number(static_cast<std::uint32_t>(bytes.size()), 4);
+}
+
+std::uint32_t crc32(const std::string& bytes) {
+  std::uint32_t crc = ~0U;
+  for (const char c : bytes) {
+    crc ^= static_cast<unsigned char>(c);
+    for (int i = 0; i < 8; ++i) crc = crc >> 1U ^ ((crc & 1U) != 0 ? 0xedb88320U : 0U);
+  }
+  return ~crc;
+}
+
+TEST(NsysReader, ReadsCompressedExports) {
+  const std::string bytes = database_bytes(std::string(kNewSql) + std::string(kStringsSql));
+  const auto plain = read_nsys_bytes(bytes, "run.sqlite");
+  ASSERT_TRUE(plain);
+  const std::string path = testing::TempDir() + "compressed.sqlite.gz";
+  const auto read = [&](const std::string& file) {
+    std::ofstream(path, std::ios::binary) << file;
+    EXPECT_TRUE(is_nsys(path, file.substr(0, 64)));
+    return read_nsys(path);
+  };
+  const auto whole = read(gzip_of(bytes, crc32(bytes)));
+  ASSERT_TRUE(whole) << to_string(whole.error());
+  EXPECT_EQ(whole->front().gpu.time.size(), plain->front().gpu.time.size());
+  EXPECT_EQ(whole->front().skipped, plain->front().skipped);
+  const auto damaged = read(gzip_of(bytes, 0));
+  ASSERT_TRUE(damaged) << to_string(damaged.error());
+  EXPECT_EQ(damaged->front().gpu.time.size(), plain->front().gpu.time.size());
+  EXPECT_EQ(damaged->front().skipped.count("gzip data has a wrong checksum"), 1U);
+  const auto other = read(gzip_of(database_bytes("CREATE TABLE users(a);"), 0));
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().message, HasSubstr("no export of Nsight Systems"));
+  std::filesystem::remove(path);
 }
 
 TEST(NsysReader, SaysWhatIsNoExport) {
