@@ -135,6 +135,7 @@ std::optional<KernelFacts> parse_xmma_name(const KernelName& name) {
   }
   read_xmma_types(pairs, facts);
   if (contains(name.function, "split_k_kernel")) facts.split_k = true;
+  if (contains(name.function, "xmma_pooling")) facts.kernel_class = KernelClass::pooling;
   if (contains(name.function, "sparse_gemm")) facts.kernel_class = KernelClass::sparse;
   if (facts.kernel_class == KernelClass::unknown) facts.kernel_class = KernelClass::gemm;
   if (!facts.tensor_core && facts.dtype == Dtype::fp32) facts.tensor_core = false;

@@ -153,9 +153,10 @@ std::optional<KernelFacts> parse_cutlass_template(const KernelName& name) {
   if (!cutlass) return std::nullopt;
   if (auto reduction = parse_cutlass_reduction(name)) return reduction;
   const bool conv = contains_any(name.whole, {"ImplicitGemmConvolution", "::conv::", "4conv"});
-  const bool gemm = contains_any(
-      name.whole, {"GemmUniversal", "CollectiveMma", "gemm::kernel", "GemmShape", "4gemm",
-                   "fpA_intB", "MoeFCGemm", "gemm::threadblock", "GemmGrouped"});
+  const bool gemm =
+      contains_any(name.whole, {"GemmUniversal", "CollectiveMma", "gemm::kernel", "GemmShape",
+                                "4gemm", "fpA_intB", "MoeFCGemm", "gemm::threadblock",
+                                "GemmGrouped", "grouped_gemm", "::GemmKernel"});
   if (!conv && !gemm) return std::nullopt;
   KernelFacts facts = matrix(conv ? KernelClass::convolution : KernelClass::gemm,
                              contains(name.function, "cudnn") ? "cudnn" : "cutlass");

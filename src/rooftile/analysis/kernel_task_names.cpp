@@ -60,7 +60,7 @@ constexpr TaskWords kTasks[] = {
     {copy,
      "catarray copy_kernel copybuffer copy_device memcpy reflection_pad replication_pad "
      "constant_pad copy reshape_and_cache concat permute "
-     "unpermute compute_cuda_kernel flip_ roll_"},
+     "unpermute compute_cuda_kernel flip_ roll_ expand_to_fused"},
     {fill, "fillbuffer memset fill offsets_range arange zero_"},
     {sparse, "cusparse spmm csrmv csrmm sddmm coo_"},
     {elementwise,

@@ -6,6 +6,7 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/formats/python/folder.h"
+#include "rooftile/reports/trace_words.h"
 #include "rooftile/workload/source_facts.h"
 
 namespace rooftile {
@@ -72,8 +73,10 @@ std::string too_little_seen(const TraceSummary& trace) {
         percent(set_up / span), start > Seconds() ? "start-up, " : "");
   }
   if (trace.time.idle > kMostIdle * span) {
-    return fmt::format("the GPU is idle for {} of the time, and no rule knows why",
-                       percent(trace.time.idle / span));
+    const auto [cause, time] = *std::ranges::max_element(
+        trace.time.idle_by_cause, {}, [](const auto& entry) { return entry.second; });
+    return fmt::format("the GPU is idle for {} of the time ({}: {}), which no rule advises on",
+                       percent(trace.time.idle / span), idle_words(cause), percent(time / span));
   }
   return "";
 }

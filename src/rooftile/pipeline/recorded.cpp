@@ -66,11 +66,22 @@ std::optional<double> distance(const Device& known, const TraceDevice& recorded)
   return std::abs(known.dram_size.value() - static_cast<double>(recorded.memory_bytes));
 }
 
+// Names of boards say where they are PCIe cards.
+bool differs_in_board(const Device& known, const TraceDevice& recorded) {
+  const auto is_card = [](std::string_view name) { return contains(lower(name), "pci"); };
+  return is_card(known.name) != is_card(recorded.name);
+}
+
 Result<Device> nearest_device(const TraceDevice& recorded) {
   std::optional<Device> best;
+  const auto rank = [&](const Device& known, double apart) {
+    return std::pair(apart, differs_in_board(known, recorded));
+  };
   for (Device& known : built_in_devices()) {
     const auto apart = distance(known, recorded);
-    if (apart && (!best || *apart < *distance(*best, recorded))) best = std::move(known);
+    if (!apart) continue;
+    const bool is_nearer = !best || rank(known, *apart) < rank(*best, *distance(*best, recorded));
+    if (is_nearer) best = std::move(known);
   }
   if (best) return *best;
   return fail(

@@ -85,6 +85,12 @@ std::string engine_words(const Steps& steps) {
 // "Step 41.2 ms, median of 5 (40.8–41.9 ms)" or "Recorded 1.2 s, no steps found".
 std::string pass_words(const TraceSummary& trace) {
   const std::vector<Seconds>& steps = trace.steps.durations;
+  if (steps.empty() && trace.time.span < trace.whole.span) {
+    return fmt::format(
+        "Recorded {}, no steps found; judged are the {} from the first launch on the "
+        "GPU to its last work",
+        time_text(trace.whole.span), time_text(trace.time.span));
+  }
   if (steps.empty()) return fmt::format("Recorded {}, no steps found", time_text(trace.time.span));
   if (trace.steps.work.size() == steps.size()) return engine_words(trace.steps);
   if (steps.size() == 1) return fmt::format("One step of {}", time_text(steps.front()));
@@ -266,6 +272,10 @@ std::string_view path_words(PathKind kind) {
 // "void at::native::softmax_kernel<float>(int)" -> "softmax_kernel"; names that only their
 // template arguments tell apart stay.
 std::string_view plain_function(std::string_view name) {
+  constexpr std::string_view kReturned = ">::type ";  // std::enable_if<…>::type kernel<…>
+  if (const auto type = name.find(kReturned);
+      name.starts_with("std::enable_if") && type != name.npos)
+    name.remove_prefix(type + kReturned.size());
   std::string_view plain = name.substr(0, name.find_first_of("<("));
   if (plain.starts_with("void ")) plain.remove_prefix(5);
   if (const auto scope = plain.rfind("::"); scope != plain.npos) plain.remove_prefix(scope + 2);
@@ -316,6 +326,10 @@ std::string path_line(const TraceSummary& trace) {
     }
   }
   if (all <= Seconds()) return "";
+  // A host that asks the GPU in a loop looks as if it worked.
+  constexpr double kHardlyIdle = 0.05, kMostOfHost = 0.3;
+  const bool is_busy = trace.time.idle < kHardlyIdle * trace.time.span;
+  if (is_busy && by_kind[PathKind::host] > kMostOfHost * all) return "";
   std::vector<std::pair<Seconds, PathKind>> kinds;
   for (const auto& [kind, time] : by_kind) kinds.emplace_back(time, kind);
   std::ranges::sort(kinds, std::greater{});
@@ -392,6 +406,14 @@ std::string whose_words(const Report& report) {
 }
 
 }  // namespace
+
+std::string_view idle_words(IdleCause cause) {
+  constexpr std::string_view kPrefix = "idle: ";
+  for (const CauseWords& entry : kCauses) {
+    if (entry.cause == cause) return std::string_view(entry.words).substr(kPrefix.size());
+  }
+  return "";
+}
 
 std::string_view step_source_words(StepSource source) {
   switch (source) {

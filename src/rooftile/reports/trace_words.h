@@ -14,6 +14,9 @@ namespace rooftile {
 // "ProfilerStep marks": how steps were told apart; empty without steps.
 std::string_view step_source_words(StepSource source);
 
+// "allocating GPU memory": why a GPU is idle.
+std::string_view idle_words(IdleCause cause);
+
 // The verdict on the time of a pass: how long, how busy the GPU is, and what was not recorded.
 std::vector<std::string> trace_lines(const Report& report);
 

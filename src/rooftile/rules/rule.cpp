@@ -258,6 +258,17 @@ void merge_repeats(std::vector<Judged>& all, const Workload& workload) {
   all = std::move(merged);
 }
 
+// What was recorded has to save more than steps vary to be advice; below it is information.
+void tell_small_savings_apart(std::vector<Judged>& all, std::span<const TraceSummary> traces) {
+  constexpr double kLeast = 0.02;  // of a step; assumed
+  const Seconds pass = pass_time(traces);
+  for (Judged& judged : all) {
+    Finding& finding = judged.finding;
+    const bool is_small = finding.saving && finding.saving->expected < kLeast * pass;
+    if (is_small && finding.level != Level::error) finding.level = Level::info;
+  }
+}
+
 std::vector<Finding> rank(std::vector<Judged> all) {
   std::stable_sort(all.begin(), all.end(), [](const Judged& a, const Judged& b) {
     const auto group = [](const Finding& f) {
@@ -325,12 +336,14 @@ std::vector<Finding> run_rules(const RuleInput& input, std::span<const Rule* con
   drop_replaced(all);
   drop_overlapping(all);
   merge_repeats(all, input.workload);
+  tell_small_savings_apart(all, input.workload.traces);
   return rank(std::move(all));
 }
 
 std::vector<Finding> run_rules(const Workload& workload, std::span<const Rule* const> rules) {
   std::vector<Judged> all = judge_without_gpu(workload, rules);
   demote_covered(all);
+  tell_small_savings_apart(all, workload.traces);
   return rank(std::move(all));
 }
 

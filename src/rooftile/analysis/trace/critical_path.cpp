@@ -176,7 +176,9 @@ void PathWalk::go_back_on_host() {
 void PathWalk::go_back_in_wait(const HostWait& wait) {
   const std::uint32_t name = !wait.is_call ? wait.row == kNone ? 0 : timeline_.ops.name[wait.row]
                                            : timeline_.calls.name[wait.row];
-  const bool is_for_gpu = wait.cause == IdleCause::synchronization || wait.cause == IdleCause::copy;
+  // Also where the recorder waits.
+  const bool is_for_gpu = wait.cause == IdleCause::synchronization ||
+                          wait.cause == IdleCause::copy || wait.cause == IdleCause::outside;
   const std::uint32_t awaited = is_for_gpu && wait.is_call ? replay_.awaited_by(wait) : kNone;
   if (awaited != kNone && gpu_end(awaited) > wait.start) {
     add(PathKind::host, gpu_end(awaited), name);

@@ -95,6 +95,19 @@ kernel 7 260us 140us second corr=2
   EXPECT_NEAR(time_at(path, PathKind::host, "cudaStreamSynchronize"), 5, 1e-6);
 }
 
+// The recorder waits at its end for what the program has launched.
+TEST(CriticalPath, GoesThroughTheWaitOfTheRecorder) {
+  const CriticalPath path = path_of(R"(
+op main 0us 10us aten::mm
+python main 20us 500us torch/profiler/profiler.py(700): stop
+call main 0us 5us cudaLaunchKernel corr=1
+kernel 7 10us 400us first corr=1
+call main 30us 385us cudaDeviceSynchronize
+)");
+  const auto kinds = kinds_of(path);
+  EXPECT_NEAR(kinds.at(PathKind::compute), 400, 1e-6);
+}
+
 TEST(CriticalPath, NamesTheLoaderAndTheLineOfTheHost) {
   const CriticalPath path = path_of(R"(
 repeat 2 every 1ms

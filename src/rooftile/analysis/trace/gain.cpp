@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rooftile/analysis/trace/steady.h"
+
 namespace rooftile {
 namespace {
 
@@ -36,8 +38,7 @@ IdleCause cause_of(Remedy remedy) {
 // Idle time that grows when kernels get shorter, because the host comes no earlier for it.
 Seconds host_idle(const TraceSummary& trace) {
   return idle_of(trace, IdleCause::launch) + idle_of(trace, IdleCause::data_loading) +
-         idle_of(trace, IdleCause::allocator) + idle_of(trace, IdleCause::host_work) +
-         idle_of(trace, IdleCause::module_loading);
+         idle_of(trace, IdleCause::allocator) + idle_of(trace, IdleCause::host_work);
 }
 
 }  // namespace
@@ -55,7 +56,7 @@ std::int64_t window_count(const TraceSummary& trace, std::int64_t recorded) {
 }
 
 bool is_host_bound(const TraceSummary& trace) {
-  return host_idle(trace) > kHostBoundShare * trace.time.span;
+  return host_idle(trace) > kHostBoundShare * steady_span(trace);
 }
 
 Seconds overlapped_kernel_time(const TraceSummary& trace) {

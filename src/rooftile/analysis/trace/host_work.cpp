@@ -383,6 +383,31 @@ HostWorkUse use_of(const Name& name) {
   return use;
 }
 
+// A call to free memory waits for the GPU, and then takes a millisecond at most. On a GPU that does
+// next to nothing so long a one sets CUDA or a library up.
+bool frees_far_too_long(const Timeline& timeline, const Links& links, const HostWait& wait) {
+  constexpr Nanoseconds kFarTooLong = 100'000'000;
+  constexpr Nanoseconds kMostBusy = 10;  // a tenth of it
+  const Nanoseconds length = wait.end - wait.start;
+  if (links.kind_of_call(timeline, wait.row) != CallKind::release || length < kFarTooLong) {
+    return false;
+  }
+  Nanoseconds busy = 0;
+  for (std::uint32_t row = 0; row < timeline.gpu.time.size(); ++row) {
+    const Nanoseconds start = std::max(timeline.gpu.time.start(row), wait.start);
+    busy += std::max<Nanoseconds>(0, std::min(timeline.gpu.time.end(row), wait.end) - start);
+  }
+  return busy < length / kMostBusy;
+}
+
+// Each node of a graph takes the call about a microsecond where a profiler records it.
+bool launches_large_graph(const Timeline& timeline, const Links& links, std::uint32_t call) {
+  constexpr Nanoseconds kMostPerNode = 2'000;
+  if (links.kind_of_call(timeline, call) != CallKind::graph_launch) return false;
+  const auto nodes = std::ranges::count(links.gpu_call, call);
+  return timeline.calls.time.duration(call) <= kMostPerNode * nodes;
+}
+
 }  // namespace
 
 void add_other_work(const Timeline& timeline, const Links& links, std::vector<HostWait>& waits) {
@@ -399,6 +424,7 @@ void add_other_work(const Timeline& timeline, const Links& links, std::vector<Ho
     while (wait != waits.end() && wait->end <= stretch.start) ++wait;
     if (wait != waits.end() && wait->start < stretch.end) continue;  // it is this wait
     Name name = namer.name_of(stretch.start, stretch.end);
+    if (name.is_call && launches_large_graph(timeline, links, name.row)) continue;
     // Compiling ends as the module is loaded; work that ends before is something else.
     const bool loads_next = wait != waits.end() && wait->cause == IdleCause::module_loading &&
                             wait->start == stretch.end;
@@ -420,9 +446,10 @@ void set_library_start_apart(const Timeline& timeline, const Links& links,
   if (std::ranges::none_of(waits, allocates)) return;
   FirstCalls first_calls(timeline, links);
   for (HostWait& wait : waits) {
-    if (allocates(wait) && first_calls.sets_library_up(links.call_op[wait.row])) {
-      wait.cause = IdleCause::module_loading;
-    }
+    if (!allocates(wait)) continue;
+    const bool is_set_up = first_calls.sets_library_up(links.call_op[wait.row]) ||
+                           frees_far_too_long(timeline, links, wait);
+    if (is_set_up) wait.cause = IdleCause::module_loading;
   }
 }
 

@@ -204,6 +204,33 @@ kernel 7 20.1ms 9.9ms a corr=1
 }
 
 // A launch call of 20 ms that waits for room in the queue loads nothing and gives no credit.
+// 1.6 ms for 1,000 nodes is what launching them takes; the same for two kernels is none of that.
+TEST(Idle, LaunchingALargeGraphIsNoFirstCall) {
+  std::string trace = "call main 0us 1600us cudaGraphLaunch corr=1\n";
+  std::string nodes;
+  for (int i = 0; i < 1000; ++i) {
+    nodes += "kernel 7 " + std::to_string(1600 + i) + "us 1us node corr=1\n";
+  }
+  EXPECT_EQ(explain(trace + nodes).causes.count(IdleCause::module_loading), 0U);
+  EXPECT_EQ(
+      explain(trace + "kernel 7 1600us 1us node corr=1\n").causes.count(IdleCause::module_loading),
+      1U);
+}
+
+// Nothing keeps the GPU busy that the call could wait for.
+TEST(Idle, FreeingForSecondsIsSetUp) {
+  const Causes causes = explain(R"(
+call main 0us 4us cudaLaunchKernel corr=1
+kernel 7 10us 10us first corr=1
+call main 100us 3s cudaFree
+call main 3001ms 4us cudaLaunchKernel corr=2
+kernel 7 3001010us 10us second corr=2
+)")
+                            .causes;
+  EXPECT_EQ(causes.count(IdleCause::allocator), 0U);
+  EXPECT_EQ(causes.count(IdleCause::module_loading), 1U);
+}
+
 TEST(Idle, AFullQueueLoadsNothing) {
   EXPECT_EQ(explain(R"(
 op main 0us 30ms aten::work

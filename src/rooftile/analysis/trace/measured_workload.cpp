@@ -99,6 +99,11 @@ Workload measured_workload(std::vector<TraceSummary> summaries) {
     }
     for (const auto& [name, count] : summary.skipped) workload.skipped[name] += count;
   }
+  if (summaries.size() > 1) {
+    workload.notes.push_back(fmt::format(
+        "operators and kernels are those of {}; findings on waiting are of all {} recordings",
+        trace.rank ? fmt::format("rank {}", *trace.rank) : "the first process", summaries.size()));
+  }
   workload.traces = TraceList(std::move(summaries));
   return workload;
 }

@@ -242,12 +242,16 @@ Predictions Predictor::predict() {
   if (time_.communication > Seconds()) {
     add(Remedy::hidden_communication, 0, saved(change), time_.exposed_communication.value());
   }
+  // As without set-up, which hides what comes after it.
   change = {};
+  change.removed = united(waits_of(IdleCause::module_loading));
+  const Nanoseconds steady = replay_.run(change).all;
   change.kernel_time = kProbedKernelTime;
   const double kernels = seconds_in(replay_.kernel_time());
   if (kernels > 0) {
     const double shortened = kernels * (1 - kProbedKernelTime);
-    predictions_.kernel_time_share = std::min(1.0, saved(change).all / shortened);
+    const double saved = std::max(0.0, seconds_in(steady - replay_.run(change).all));
+    predictions_.kernel_time_share = std::min(1.0, saved / shortened);
   }
   return std::move(predictions_);
 }

@@ -59,6 +59,30 @@ std::optional<TraceDevice> device_of(const Timeline& timeline, std::int32_t id) 
   return are_equal ? std::optional(devices.front()) : std::nullopt;
 }
 
+// Without steps: from the first launch to the last end on the GPU where the program's start and end
+// take more than half of the recording. They say nothing of its work.
+Window part_with_work(const Timeline& timeline, const Links& links, const GpuTrack& track,
+                      const std::vector<IdlePiece>& pieces, const Window& whole) {
+  constexpr std::size_t kLeastWork = 10;  // activities: fewer are no program
+  if (track.rows.size() < kLeastWork) return whole;
+  Window part{whole.end, whole.start};
+  for (const std::uint32_t row : track.rows) {
+    const std::uint32_t call = links.gpu_call[row];
+    const Nanoseconds start = timeline.gpu.time.start(row);
+    part.start = std::min(part.start,
+                          call == kNone ? start : std::min(start, timeline.calls.time.start(call)));
+    part.end = std::max(part.end, timeline.gpu.time.end(row));
+  }
+  Nanoseconds apart = 0;
+  for (const IdlePiece& piece : pieces) {
+    const bool is_outside = piece.start >= part.end || piece.end <= part.start;
+    const bool is_none_of_it =
+        piece.cause == IdleCause::outside || piece.cause == IdleCause::start_up;
+    if (is_outside && is_none_of_it) apart += piece.end - piece.start;
+  }
+  return 2 * apart > whole.span() ? part : whole;
+}
+
 void copy_facts(const Timeline& timeline, const GpuTrack& track, TraceSummary& summary) {
   if (!timeline.file.empty()) summary.files = {timeline.file};
   summary.format = timeline.format;
@@ -162,15 +186,16 @@ TraceSummary summarize(const Timeline& timeline) {
 
   StepMarks marks = find_steps(timeline, links, track);
   const bool has_steps = !marks.steps.empty();
+  const Window work = has_steps ? whole : part_with_work(timeline, links, track, pieces, whole);
   std::vector<Nanoseconds> bounds =
-      has_steps ? step_bounds(marks, timeline, links) : std::vector{whole.start, whole.end};
+      has_steps ? step_bounds(marks, timeline, links) : std::vector{work.start, work.end};
   StepsApart apart;
   if (has_steps) apart = set_apart(marks, bounds, timeline, track, pieces);
   const Window window{bounds.front(), bounds.back()};
   const Window host_window =
-      has_steps ? Window{marks.steps.front().start, marks.steps.back().end} : whole;
-  summary.time =
-      has_steps ? breakdown(window, split_busy(timeline, track, window), pieces) : summary.whole;
+      has_steps ? Window{marks.steps.front().start, marks.steps.back().end} : work;
+  summary.time = window == whole ? summary.whole
+                                 : breakdown(window, split_busy(timeline, track, window), pieces);
   summary.time.awaited_communication = to_seconds(covered(communication, held_up, window));
   if (has_steps) {
     summary.steps = measure_steps(marks, bounds, timeline, track, pieces);

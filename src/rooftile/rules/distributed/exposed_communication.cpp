@@ -52,7 +52,8 @@ estimated.
 
 ## When not to
 - Some of it has no work to hide behind, such as the last bucket of the gradients.
-- A trace of a few steps may contain the first step, in which NCCL connects.
+- A trace of a few steps may contain the first step, in which NCCL connects: of four runs or more, what
+  a few take ten times as long as the others is not counted.
 - A collective that ends before the host has launched what follows costs nothing: not counted.
 - DataParallel, which has no such exchange.
 - FSDP: `no_sync` keeps full gradients, which needs memory.
@@ -122,6 +123,7 @@ struct Traffic {
   Seconds awaited;
   Bytes bytes;  // of those whose size is recorded
   std::int64_t sized = 0;
+  std::vector<Seconds> runs;
   bool is_named = true;    // by what asked for it; else the kernel's name is all there is
   bool is_oneshot = true;  // each by one kernel that reads the other ranks' memory
 };
@@ -144,6 +146,7 @@ Traffic main_traffic(const TraceSummary& trace) {
     traffic.awaited += use.awaited;
     traffic.is_named = traffic.is_named && is_named(use);
     traffic.is_oneshot = traffic.is_oneshot && is_oneshot(use);
+    traffic.runs.insert(traffic.runs.end(), use.runs.begin(), use.runs.end());
     const std::optional<Bytes> bytes = message_bytes(use);
     if (!bytes) continue;
     traffic.bytes += *bytes * static_cast<double>(use.count);
@@ -173,11 +176,29 @@ double wait_for_first_bucket(const GradientReductions& gradients) {
   return tells ? gradients.before_first / gradients.backward : 0;
 }
 
+constexpr Bytes kBucket(25 * 1024 * 1024);  // DistributedDataParallel's bucket_cap_mb
+
+// Without sizes: most runs are shorter than a bucket takes over the fastest link there is, the
+// 900 GB/s in one direction of NVLink 5.
+std::optional<Fix> propose_buckets_by_time(const TraceSummary& trace, const Traffic& traffic) {
+  constexpr BytesPerSecond kFastestLink(9e11);
+  constexpr double kMany = 32;  // a step; buckets of 25 MiB are so many from 210 M parameters on
+  const double each = static_cast<double>(traffic.count) / recorded_steps(trace);
+  std::vector<Seconds> runs = traffic.runs;
+  if (each < kMany || runs.empty()) return std::nullopt;
+  const Seconds usual = median(std::move(runs));
+  if (usual >= kBucket / kFastestLink) return std::nullopt;
+  return Fix{fmt::format("Reduce the gradients in buckets, during the backward pass: {:.0f} "
+                         "all-reduces per step, half of them below {}, are one for each parameter "
+                         "(DistributedDataParallel, or one flat buffer)",
+                         each, duration_text(usual)),
+             Exactness::exact_arithmetic};
+}
+
 // Far more reductions than buckets of DDP's usual size would make.
 std::optional<Fix> propose_buckets(const TraceSummary& trace, const Traffic& traffic) {
-  constexpr Bytes kBucket(25 * 1024 * 1024);  // DistributedDataParallel's bucket_cap_mb
   constexpr double kFarMore = 4, kFirstAndLast = 2;
-  if (traffic.sized < traffic.count) return std::nullopt;
+  if (traffic.sized < traffic.count) return propose_buckets_by_time(trace, traffic);
   const double steps = recorded_steps(trace);
   const double buckets = traffic.bytes / kBucket / steps + kFirstAndLast;
   const double each = static_cast<double>(traffic.count) / steps;
@@ -213,6 +234,25 @@ Fix propose_for_gradients(const TraceSummary& trace, const Traffic& traffic) {
 
 bool is_backward(const OpUse& use) { return use.phase != Phase::forward; }
 
+// Of fp32 on CUDA cores: neither TF32 nor autocast, so that activations are sent in fp32 too.
+bool multiplies_in_fp32(const TraceSummary& trace) {
+  Seconds all, fp32;
+  const auto add = [&](const KernelUse& kernel) {
+    if (kernel.facts.kernel_class != KernelClass::gemm) return;
+    all += kernel.time;
+    const bool on_cuda_cores = kernel.facts.tensor_core == false;
+    if (on_cuda_cores && kernel.facts.dtype == Dtype::fp32) fp32 += kernel.time;
+  };
+  for (const OpUse& use : trace.ops) std::ranges::for_each(use.kernels, add);
+  std::ranges::for_each(trace.orphans, add);
+  return all > Seconds() && fp32 > 0.5 * all;
+}
+
+// GeForce cards lack the access to each other's memory that a one-shot all-reduce needs.
+bool reads_other_gpus(const TraceSummary& trace) {
+  return !trace.device || !contains(trace.device->name, "GeForce");
+}
+
 Fix propose_for_tensor_parallel(const TraceSummary& trace, bool is_oneshot) {
   if (trains(trace)) {
     return {
@@ -225,6 +265,16 @@ Fix propose_for_tensor_parallel(const TraceSummary& trace, bool is_oneshot) {
         "Use fewer tensor-parallel ranks, or fuse the all-reduce with the normalization that "
         "follows; it is a single kernel already",
         Exactness::exact_arithmetic};
+  }
+  if (multiplies_in_fp32(trace)) {
+    return {
+        "Run the model in 16 bits, which halves what is sent (torch_dtype=torch.bfloat16); then "
+        "fewer tensor-parallel ranks",
+        Exactness::changes_numerics};
+  }
+  if (!reads_other_gpus(trace)) {
+    return {"Use fewer tensor-parallel ranks, or replicate small layers",
+            Exactness::exact_arithmetic};
   }
   return {
       is_served(trace)
@@ -323,9 +373,41 @@ std::optional<Seconds> saved_without(const TraceSummary& trace) {
   return std::nullopt;
 }
 
+// Runs of one collective that take many times as long as the others: NCCL connects, or another
+// rank is still loading. What they take beyond the others is no part of a steady pass.
+struct LongRuns {
+  Seconds beyond, longest;
+  std::int64_t count = 0;
+};
+
+LongRuns runs_unlike_others(const TraceSummary& trace) {
+  constexpr std::int64_t kFewest = 4;
+  constexpr double kTimes = 10;
+  constexpr Seconds kLong = milliseconds(10);
+  LongRuns found;
+  for (const CollectiveUse& use : trace.collectives) {
+    if (std::ssize(use.runs) < kFewest) continue;
+    const Seconds usual = median(use.runs);
+    LongRuns of_use;
+    for (const Seconds run : use.runs) {
+      if (run < kTimes * usual || run < kLong) continue;
+      of_use.beyond += run - usual;
+      of_use.longest = std::max(of_use.longest, run);
+      ++of_use.count;
+    }
+    if (kFewest * of_use.count > std::ssize(use.runs)) continue;  // how the program runs
+    found.beyond += std::min(of_use.beyond, use.awaited);
+    found.longest = std::max(found.longest, of_use.longest);
+    found.count += of_use.count;
+  }
+  found.beyond = found.beyond * window_part(trace);
+  return found;
+}
+
 std::vector<Finding> check(std::span<const TraceSummary> ranks) {
   return judge_ranks(ranks, [&](const TraceSummary& trace) -> std::vector<TraceCase> {
-    const Seconds awaited = trace.time.awaited_communication;
+    const LongRuns apart = runs_unlike_others(trace);
+    const Seconds awaited = std::max(Seconds(), trace.time.awaited_communication - apart.beyond);
     const Seconds waiting = std::min(awaited, mean_waiting(ranks, trace));
     const Seconds transfer = awaited - waiting;
     const Seconds plausible = std::min(transfer, plausible_transfer(trace).value_or(transfer));
@@ -340,6 +422,14 @@ std::vector<Finding> check(std::span<const TraceSummary> ranks) {
                                    "that come later"
                                  : ""),
         propose(trace), Range<Seconds>{Seconds(0), likely, transfer});
+    if (apart.count > 0 && apart.beyond > Seconds()) {
+      finding.message += fmt::format(
+          "; {} not counted: {} up to {}, far longer than the others (NCCL connects, or another "
+          "rank comes late)",
+          duration_text(per_step(trace, apart.beyond)),
+          apart.count == 1 ? "one run takes" : fmt::format("{} runs take", apart.count),
+          duration_text(apart.longest));
+    }
     finding.evidence = largest(trace);
     if (const double late = wait_for_first_bucket(trace.gradients); late > kLate) {
       const GradientReductions& gradients = trace.gradients;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -84,12 +85,26 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGro
   return finding;
 }
 
+// Products of an attention that is not fused, which a fused kernel replaces, as far as their time
+// in the attentions goes.
+bool is_of_attention(const UseGroup& group, Seconds& of_attention) {
+  constexpr double kMost = 0.5;  // of the group
+  if (!contains_any(group.name, {"bmm", "matmul"}) || of_attention < kMost * group.time) {
+    return false;
+  }
+  of_attention = of_attention - std::min(of_attention, group.time);
+  return true;
+}
+
 std::vector<Finding> check(const RuleInput& input) {
   return judge_ranks(input.workload.traces, [&](const TraceSummary& trace) {
     std::vector<TraceCase> cases;
     if (trace.is_foreign) return cases;
+    Seconds of_attention;
+    for (const AttentionUse& attention : trace.attentions) of_attention += attention.narrow_time;
     for (const UseGroup& group : group_by_shape(trace, is_narrow)) {
       if (!is_visible(trace, group.time)) break;
+      if (is_of_attention(group, of_attention)) continue;
       Finding finding = describe(input, trace, group);
       if (!is_visible(trace, finding.saving->expected * window_steps(trace))) continue;
       cases.push_back({group.name + group.shape + group.kernel->name, std::move(finding)});

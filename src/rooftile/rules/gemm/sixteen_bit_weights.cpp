@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/trace/measured_workload.h"
 #include "rooftile/analysis/vocabulary.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
 namespace gemm_sixteen_bit_weights_rule {
@@ -13,7 +16,8 @@ constexpr std::string_view kDoc = R"md(
 Inference through Linear layers with 16-bit weights. Layers that wait for memory, as in decoding and at
 small batches, are one finding; layers that wait for the Tensor Cores, as in prefill, are another, as
 information where they save less than a fifth of the pass, and where int8 is all that the GPU has. Silent
-for training and for models that are quantized already.
+for training and for models that are quantized already. In recordings without
+shapes, and in CUDA graphs, the kernels' names tell: cuBLAS multiplies a single row by kernels named gemv.
 
 ## Why it costs time
 With few rows the time is the size of the weights divided by the memory bandwidth: half the bits take
@@ -31,7 +35,8 @@ half of it. With many rows Tensor Cores multiply 8-bit operands at twice the 16-
 The time model predicts the layers with 8-bit weights, and with them, where the GPU has fp8 Tensor
 Cores, the quantization of the activations. The layer to the vocabulary stays in 16 bits, as tools
 leave it. What 4-bit weights take is the same prediction; scales are not counted. Products in int8
-throughout are not measured here: they save what SmoothQuant measured, up to half at twice the rate.
+throughout are not measured here: they save what SmoothQuant measured, up to half at twice the rate. Where only names tell: a
+quarter of the kernels' time at least, a third likely, as in gpt-fast with int8, and 0.7 with 4 bits.
 
 ## When not to
 - Check the accuracy on your own task; 4-bit weights lose more than 8-bit ones.
@@ -237,6 +242,61 @@ std::vector<Finding> check(const RuleInput& input) {
   return findings;
 }
 
+// Kernels of no operator with shapes, in CUDA graphs or recordings without: their names alone tell.
+bool multiplies_by_vectors(const KernelUse& kernel) {
+  return kernel.facts.kernel_class == KernelClass::gemm && kernel.facts.dtype &&
+         is_16_bit_float(*kernel.facts.dtype) && contains(kernel.name, "gemv");
+}
+
+struct VectorProducts {
+  Seconds time;
+  std::int64_t count = 0;
+};
+
+VectorProducts vector_products(const TraceSummary& trace) {
+  VectorProducts found;
+  const auto add = [&](const KernelUse& kernel) {
+    if (!multiplies_by_vectors(kernel)) return;
+    found.time += kernel.time;
+    found.count += kernel.count;
+  };
+  std::ranges::for_each(trace.orphans, add);
+  for (const OpUse& use : trace.ops) {
+    if (!use.op) std::ranges::for_each(use.kernels, add);
+  }
+  found.time = found.time * window_part(trace);
+  return found;
+}
+
+std::vector<TraceCase> judge_vectors(const TraceSummary& trace) {
+  constexpr double kMost = 0.5;  // of the window
+  // Half of the bytes are left in 8 bits, a quarter in 4; unpacking takes some of it back.
+  constexpr double kLow = 0.25, kExpected = 0.35, kHigh = 0.7;
+  if (trains(trace) || trace.is_foreign) return {};
+  const VectorProducts products = vector_products(trace);
+  if (products.time < kMost * trace.time.span) return {};
+  const Range<Seconds> saved{kLow * products.time, kExpected * products.time,
+                             kHigh * products.time};
+  Finding finding = about_trace(
+      trace,
+      fmt::format("{} read 16-bit matrices for one row each (gemv), {}: one sequence at a time "
+                  "waits for its weights",
+                  count_text(trace, window_count(trace, products.count), "kernel"),
+                  cost_text(trace, products.time)),
+      {"Store the weights in 8 or 4 bits (fp8, int8; AWQ, GPTQ), or decode several sequences in "
+       "one step, which share the reading",
+       Exactness::changes_numerics},
+      gain_of_kernel_time(trace, saved));
+  finding.count = products.count;
+  finding.evidence = {fmt::format("measured: {} in kernels named gemv with 16-bit types",
+                                  duration_text(products.time))};
+  return {{"", std::move(finding)}};
+}
+
+std::vector<Finding> check_traces(const RuleInput& input) {
+  return judge_ranks(input.workload.traces, judge_vectors);
+}
+
 }  // namespace gemm_sixteen_bit_weights_rule
 
 extern const Rule gemm_sixteen_bit_weights{
@@ -245,6 +305,7 @@ extern const Rule gemm_sixteen_bit_weights{
     .cause = Cause::precision,
     .summary = "Inference reads or multiplies weights of 16 bits",
     .doc = gemm_sixteen_bit_weights_rule::kDoc,
-    .in_ops = gemm_sixteen_bit_weights_rule::check};
+    .in_ops = gemm_sixteen_bit_weights_rule::check,
+    .in_traces = gemm_sixteen_bit_weights_rule::check_traces};
 
 }  // namespace rooftile

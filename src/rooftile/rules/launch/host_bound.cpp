@@ -13,7 +13,8 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 A program in which the GPU is idle for a tenth of the time or more because the host launches kernels
 more slowly than the GPU runs them. Idle time for other causes (synchronisation, data loading,
-allocator, waiting for other ranks) is not counted; other rules tell of it.
+allocator, waiting for other ranks) is not counted; other rules tell of it. Nor is a program whose idle
+time is that of an optimizer with a kernel for each parameter.
 
 ## Why it costs time
 In eager mode each operator costs the host some ten microseconds of Python, dispatch and launch.
@@ -147,6 +148,24 @@ std::vector<std::string> slow_operators(const TraceSummary& trace) {
   return lines;
 }
 
+// The optimizer, which launches a kernel for each parameter, causes nearly all of it: it has a rule
+// of its own.
+bool is_of_optimizer(const TraceSummary& trace, Seconds idle) {
+  constexpr double kNearlyAll = 0.8;
+  constexpr std::int64_t kMany = 50;  // kernels a call
+  const bool works_on_lists = std::ranges::any_of(trace.ops, [](const OpUse& use) {
+    return use.phase == Phase::optimizer && (use.name.find("_foreach_") != std::string::npos ||
+                                             use.name.find("_fused_") != std::string::npos);
+  });
+  if (works_on_lists) return false;
+  Seconds sum;
+  for (const RangeUse& range : trace.ranges) {
+    const bool is_step = range.name.starts_with("Optimizer.step") && range.count > 0;
+    if (is_step && range.kernels >= kMany * range.count) sum += range.idle;
+  }
+  return sum >= kNearlyAll * idle;
+}
+
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   const Seconds idle = idle_of(trace, IdleCause::launch);
   const Seconds set_up =
@@ -155,6 +174,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   const double kernels = static_cast<double>(kernels_of(trace));
   if (trace.launches + trace.graph_launches <= 0 || kernels < kFewKernels) return {};
   if (idle < kMinIdleShare * trace.time.span || idle > kLongestLaunch * kernels) return {};
+  if (uses_torch(trace) && is_of_optimizer(trace, idle)) return {};
   const Range<Seconds> gain = saving_of(trace);
   if (!is_visible(trace, gain.expected)) return {};
   const double short_share = share_of_short_kernels(trace);

@@ -53,5 +53,27 @@ TEST(HostBound, SavesNoMoreThanTheIdleTimeOfLaunching) {
   EXPECT_GT(findings.front().saving->expected, 0.8 * launching);
 }
 
+// The optimizer launches 60 kernels of 10 us in 6 ms: a rule of its own tells of it.
+TEST(HostBound, LeavesTheOptimizersKernelsToItsOwnRule) {
+  const auto timeline = parse_timeline(R"(
+mark main 0us 6100us Optimizer.step#Adam.step
+op main 0us 5us aten::mm
+repeat 60 every 100us
+op main 0us 95us aten::add_ id=1
+call main 50us 5us cudaLaunchKernel corr=1 id=1
+kernel 7 60us 10us vectorized_elementwise_kernel corr=1
+end
+)");
+  ASSERT_TRUE(timeline) << to_string(timeline.error());
+  const Workload workload = measured_workload({summarize(*timeline)});
+  const TimeModel model(*find_device("h100_sxm"));
+  const Analysis analysis = analyse(workload, model);
+  for (const auto& [rule, count] :
+       {std::pair("launch/host-bound", 0U), std::pair("optimizer/single-tensor", 1U)}) {
+    const Rule* const rules[] = {find_rule(rule)};
+    EXPECT_EQ(run_rules({workload, analysis, model, Graph(workload)}, rules).size(), count) << rule;
+  }
+}
+
 }  // namespace
 }  // namespace rooftile

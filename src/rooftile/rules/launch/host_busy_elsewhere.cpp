@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <tuple>
 
 #include "rooftile/rules/trace_finding.h"
 
@@ -13,6 +16,8 @@ A function, range or operator of the program that keeps the host from launching 
 more, in each step, while the GPU idles: preprocessing, scheduling, tokenizing, saving. Where the
 program marks a single step, once in that step is enough; where it marks none, a function or range that
 takes a tenth of the recording, after the first launch.
+
+Work whose names differ by a number only (`layer_0_weights`, `layer_1_weights`) counts as one.
 
 ## Why it costs time
 The GPU runs what the host launched before and then has nothing to do. Work of the host costs nothing as
@@ -48,7 +53,7 @@ constexpr double kLongShare = 0.1;        // of a recording without steps
 
 bool is_operator(const HostWorkUse& work) { return work.name.find("::") != std::string::npos; }
 
-Fix propose(const HostWorkUse& work) {
+Fix propose(const TraceSummary& trace, const HostWorkUse& work) {
   // DistributedDataParallel packs a module's buffers to broadcast them before each forward pass.
   if (work.name.find("flatten_dense_tensors") != std::string::npos) {
     return {
@@ -62,10 +67,62 @@ Fix propose(const HostWorkUse& work) {
         "takes the host that long and launches nothing",
         Exactness::exact_arithmetic};
   }
+  if (!uses_torch(trace) || trace.format == "Nsight Systems") {
+    return {
+        "Do this work ahead in a second thread, with copies on a stream of its own, or after the "
+        "next kernels are launched",
+        Exactness::bit_exact};
+  }
   return {
       "Do this work in loader workers, in a thread one step ahead, or after the next step's "
       "kernels are launched",
       Exactness::bit_exact};
+}
+
+// "ensure_layer_#_weights" of "ensure_layer_3_weights": the same work for one layer after another.
+std::string without_numbers(const std::string& name) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::string text;
+  for (const char c : name) {
+    if (!is_digit(c))
+      text += c;
+    else if (text.empty() || text.back() != '#')
+      text += '#';
+  }
+  return text;
+}
+
+// Work whose names differ by a number only is one.
+struct JoinedWork {
+  HostWorkUse work;   // with '#' for the numbers
+  std::string place;  // the name of the largest
+};
+
+std::vector<JoinedWork> joined_work(const TraceSummary& trace) {
+  std::map<std::tuple<IdleCause, bool, std::string>, std::vector<const HostWorkUse*>> same;
+  for (const HostWorkUse& work : trace.host_work) {
+    const std::string name = is_operator(work) ? work.name : without_numbers(work.name);
+    same[{work.cause, work.is_first, name}].push_back(&work);
+  }
+  std::vector<JoinedWork> joined;
+  for (const auto& [key, uses] : same) {
+    HostWorkUse whole = **std::ranges::max_element(uses, {}, &HostWorkUse::exposed);
+    std::string place = whole.name;
+    if (uses.size() > 1) {
+      whole.name = std::get<std::string>(key);
+      whole.count = 0;
+      whole.time = whole.exposed = {};
+      for (const HostWorkUse* use : uses) {
+        whole.count += use->count;
+        whole.time += use->time;
+        whole.exposed += use->exposed;
+      }
+    }
+    joined.push_back({std::move(whole), std::move(place)});
+  }
+  std::ranges::stable_sort(joined, std::greater{},
+                           [](const JoinedWork& one) { return one.work.exposed; });
+  return joined;
 }
 
 // The program, and no guess from the kernels, says where steps begin.
@@ -90,16 +147,17 @@ bool is_long_in_one_run(const TraceSummary& trace, const HostWorkUse& work) {
          work.exposed >= kLongShare * trace.time.span;
 }
 
-Finding describe(const TraceSummary& trace, const HostWorkUse& work) {
+Finding describe(const TraceSummary& trace, const JoinedWork& joined) {
+  const HostWorkUse& work = joined.work;
   TraceSite site;
-  site.op = work.name;
+  site.op = joined.place;
   site.source = work.source;
   const std::string place = work.source.line > 0 ? " at " + place_text(site) : "";
   Finding finding = about_site(
       trace, site,
       fmt::format("{}{} keeps the host from launching ({}), and the GPU then idles {}", work.name,
                   place, count_text(trace, work.count, "time"), cost_text(trace, work.exposed)),
-      propose(work), gain_of_idle_time(work.exposed));
+      propose(trace, work), gain_of_idle_time(work.exposed));
   if (is_one_marked_step(trace)) {
     finding.message += "; one step was recorded: this counts where each step does it";
     finding.saving->low = Seconds();
@@ -122,13 +180,14 @@ Finding describe(const TraceSummary& trace, const HostWorkUse& work) {
 
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   std::vector<TraceCase> cases;
-  for (const HostWorkUse& work : trace.host_work) {
+  for (const JoinedWork& joined : joined_work(trace)) {
+    const HostWorkUse& work = joined.work;
     if (work.cause != IdleCause::host_work || work.name.empty()) continue;
     if (work.count < fewest(trace) && !is_long_in_one_run(trace, work)) continue;
     // What an operator does once may be its set-up.
     if (is_operator(work) && is_one_marked_step(trace)) continue;
     if (work.exposed < kLeastIdleShare * trace.time.span) continue;
-    cases.push_back({work.name, describe(trace, work)});
+    cases.push_back({work.name, describe(trace, joined)});
   }
   return cases;
 }

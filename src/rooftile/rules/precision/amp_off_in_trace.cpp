@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/analysis/trace/steady.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -91,10 +92,11 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
     time += group.time;
     if (runs_on_cuda_cores(*group.kernel)) slow += group.time;
   }
-  if (time < kMinShare * trace.time.span) return {};
+  const Seconds steady = steady_span(trace);
+  if (time < kMinShare * steady) return {};
   if (time_of_kernels(trace, is_other) > kOtherPrecision * time) return {};
   const Range<Seconds> gain = gain_of_kernel_time(trace, saving_in(input, groups, half));
-  if (!is_visible(trace, gain.expected)) return {};
+  if (gain.expected < kMinTimeShare * steady) return {};
   Finding finding = about_trace(
       trace,
       fmt::format("all GEMMs are fp32 and take {}, {:.0f} % of it on CUDA cores; this GPU's "
@@ -102,6 +104,11 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
                   cost_text(trace, time), 100 * (slow / time), to_string(half)),
       propose(input, trace, half, groups), gain);
   finding.evidence = evidence_of(trace, groups);
+  if (steady < trace.time.span) {
+    finding.message += fmt::format("; the saving's share is of the {} without first calls",
+                                   duration_text(per_step(trace, steady)));
+    finding.pass = per_step(trace, steady);
+  }
   note_pace(trace, finding);
   return {{"", std::move(finding)}};
 }
