@@ -331,7 +331,8 @@ std::string said(const Finding& finding, const std::string& before) {
   for (const TextEdit& edit : finding.fix.edits) {
     text += fmt::format("  {}edit: '{}'\n", finding.fix.safe ? "safe " : "", edit.replacement);
   }
-  for (const std::string& fact : finding.evidence) {
+  for (const Evidence& evidence : finding.evidence) {
+    const std::string fact = to_string(evidence);
     if (before.find(fact) == std::string::npos) text += "  " + fact + "\n";
   }
   return text;

@@ -640,12 +640,35 @@ class Fix:
 
 
 @dataclass(frozen=True)
+class Fact:
+    """``Fact`` in the program's output.
+
+    text: None where the source says it all.
+    source: Of what is published: the document.
+    """
+
+    kind: Literal["measured", "published", "estimated", "found", "to_check"]
+    text: Optional[str]
+    source: Optional[str]
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Fact:
+        """From the parsed JSON; keys that are not known are passed over."""
+        return cls(
+            kind=value["kind"],
+            text=value["text"],
+            source=value["source"],
+        )
+
+
+@dataclass(frozen=True)
 class Finding:
     """``Finding`` in the program's output.
 
     location: Of the first operation concerned; None where unknown.
     count: Runs of operations concerned.
     saving_s: Per pass, all operations concerned together; None where it cannot be estimated.
+    evidence: The facts, one line each.
     operations: Rows of rooftile ops, counted from 0.
     covered_by: A rule whose finding at the same place includes this change; the level is then info.
     fingerprint: The same in the next run, whatever lines or sizes change around it.
@@ -660,6 +683,7 @@ class Finding:
     fix: Fix
     evidence: tuple[str, ...]
     operations: tuple[int, ...]
+    facts: Optional[Table[Fact]] = None
     covered_by: Optional[str] = None
     fingerprint: Optional[str] = None
 
@@ -676,6 +700,7 @@ class Finding:
             fix=Fix.from_json(value["fix"]),
             evidence=tuple(value["evidence"]),
             operations=tuple(value["operations"]),
+            facts=optional(table(Fact.from_json))(value.get("facts")),
             covered_by=value.get("covered_by"),
             fingerprint=value.get("fingerprint"),
         )

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rooftile/base/units.h"
+#include "rooftile/findings/evidence.h"
 #include "rooftile/workload/op.h"
 
 namespace rooftile {
@@ -79,8 +80,8 @@ struct Finding {
   // The pass that the saving shortens, where it is not the report's: a step of another rank.
   std::optional<Seconds> pass;
   Fix fix;
-  std::vector<std::string> evidence;  // facts behind the message, one a line, each with its source
-  std::vector<std::size_t> ops;       // indices of the operations concerned
+  std::vector<Evidence> evidence;  // facts behind the message
+  std::vector<std::size_t> ops;    // indices of the operations concerned
   // What those become, so that the saving can be measured; empty where the advice is not one
   // operation in place of another.
   std::vector<ChangedOp> changes;

@@ -12,13 +12,13 @@
 #include "rooftile/analysis/op_math.h"
 #include "rooftile/analysis/trace/as_run.h"
 #include "rooftile/analysis/vocabulary.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/findings/fingerprint.h"
 #include "rooftile/pipeline/collective_table.h"
 #include "rooftile/pipeline/not_judged.h"
 #include "rooftile/pipeline/op_row.h"
 #include "rooftile/pipeline/recorded.h"
 #include "rooftile/pipeline/suppressions.h"
-#include "rooftile/reports/scale.h"
 #include "rooftile/rooftile.h"
 #include "rooftile/rules/joined_evidence.h"
 #include "rooftile/workload/op_fields.h"
@@ -293,8 +293,8 @@ void add_pace_notes(const RunTimes& runs, Report& report) {
   if (runs.clock != 1) {
     report.notes.push_back(
         fmt::format("the kernels that do not wait for memory took {:.1f} times as long as at the "
-                    "usual clock: predictions are for a clock of {:.0f} % of that",
-                    1 / runs.clock, 100 * runs.clock));
+                    "usual clock: predictions are for a clock of {} of that",
+                    1 / runs.clock, share_text(runs.clock)));
   }
   constexpr double kVisible = 1.2;
   const double launch = runs.launch / runs.clock;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 #include "rooftile/formats/python/folder.h"
 #include "rooftile/reports/trace_words.h"
@@ -51,10 +52,9 @@ std::string too_little_seen(const TraceSummary& trace) {
                  "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]";
   }
   if (trace.kernels == 0) return "no kernel was recorded";
-  const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
   if (trace.unclassified_time > kMostUnclassified * trace.kernel_time) {
     return fmt::format("{} of the kernel time is in kernels of unknown names",
-                       percent(trace.unclassified_time / trace.kernel_time));
+                       share_text(trace.unclassified_time / trace.kernel_time));
   }
   const Seconds span = trace.time.span;
   if (span <= Seconds()) return "";
@@ -62,7 +62,7 @@ std::string too_little_seen(const TraceSummary& trace) {
       idle_of(trace, IdleCause::unrecorded_work) + idle_of(trace, IdleCause::unknown);
   if (unexplained > kMostUnexplained * span) {
     return fmt::format("for {} of the time the trace does not show why the GPU is idle",
-                       percent(unexplained / span));
+                       share_text(unexplained / span));
   }
   const Seconds start = idle_of(trace, IdleCause::start_up);
   const Seconds set_up = start + idle_of(trace, IdleCause::module_loading);
@@ -70,13 +70,14 @@ std::string too_little_seen(const TraceSummary& trace) {
     return fmt::format(
         "{} of the time goes to {}first calls, loading or compiling kernels: record after a "
         "warm-up",
-        percent(set_up / span), start > Seconds() ? "start-up, " : "");
+        share_text(set_up / span), start > Seconds() ? "start-up, " : "");
   }
   if (trace.time.idle > kMostIdle * span) {
     const auto [cause, time] = *std::ranges::max_element(
         trace.time.idle_by_cause, {}, [](const auto& entry) { return entry.second; });
     return fmt::format("the GPU is idle for {} of the time ({}: {}), which no rule advises on",
-                       percent(trace.time.idle / span), idle_words(cause), percent(time / span));
+                       share_text(trace.time.idle / span), idle_words(cause),
+                       share_text(time / span));
   }
   return "";
 }
@@ -107,9 +108,9 @@ std::string not_judged_because(const Workload& workload, const Report& report) {
   }
   if (report.coverage.ops <= 0) return "no operation was found";
   if (is_sufficient(report.coverage)) return "";
-  return fmt::format(
-      "only {:.0f} of {:.0f} operations could be timed, at least {:.0f} % are needed",
-      report.coverage.ops_with_time, report.coverage.ops, 100 * kEnoughCoverage);
+  return fmt::format("only {:.0f} of {:.0f} operations could be timed, at least {} are needed",
+                     report.coverage.ops_with_time, report.coverage.ops,
+                     share_text(kEnoughCoverage));
 }
 
 }  // namespace rooftile

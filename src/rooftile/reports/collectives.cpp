@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "rooftile/reports/scale.h"
+#include "rooftile/base/quantity_text.h"
 
 namespace rooftile {
 namespace {

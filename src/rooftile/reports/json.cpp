@@ -26,6 +26,16 @@ Json location_json(const Finding& finding) {
           {"module", json_text_or_null(location.module)}};
 }
 
+Json facts_json(const Finding& finding) {
+  Json facts = Json::array();
+  for (const Evidence& evidence : finding.evidence) {
+    facts.push_back({{"kind", to_string(evidence.kind)},
+                     {"text", json_text_or_null(evidence.text)},
+                     {"source", json_text_or_null(evidence.source)}});
+  }
+  return facts;
+}
+
 Json finding_json(const Finding& finding) {
   return {{"rule", finding.rule},
           {"level", to_string(finding.level)},
@@ -34,7 +44,8 @@ Json finding_json(const Finding& finding) {
           {"count", finding.count},
           {"saving_s", json_range(finding.saving)},
           {"fix", json_fix(finding.fix)},
-          {"evidence", finding.evidence},
+          {"evidence", evidence_lines(finding)},
+          {"facts", facts_json(finding)},
           {"operations", finding.ops},
           {"covered_by", json_text_or_null(finding.covered_by)},
           {"fingerprint", json_text_or_null(finding.fingerprint)}};

@@ -85,6 +85,12 @@ nlohmann::ordered_json json_fix(const Fix& fix) {
   return json;
 }
 
+std::vector<std::string> evidence_lines(const Finding& finding) {
+  std::vector<std::string> lines;
+  for (const Evidence& evidence : finding.evidence) lines.push_back(to_string(evidence));
+  return lines;
+}
+
 std::string dump_json(const nlohmann::ordered_json& json) {
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
 }

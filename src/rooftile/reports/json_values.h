@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "rooftile/base/units.h"
 #include "rooftile/findings/finding.h"
@@ -23,6 +24,8 @@ nlohmann::ordered_json json_range(const std::optional<Range<Seconds>>& range);
 nlohmann::ordered_json bytes_json(const Range<Bytes>& range);
 // null for an empty text.
 nlohmann::ordered_json json_text_or_null(const std::string& text);
+// One line each.
+std::vector<std::string> evidence_lines(const Finding& finding);
 // The exactness is spelled as its enumerator: "exact_arithmetic".
 nlohmann::ordered_json json_fix(const Fix& fix);
 

@@ -81,7 +81,9 @@ std::string finding_markdown(const FindingGroup& group, const Report& report) {
   }
   if (finding.evidence.empty()) return text;
   text += "\n<details><summary>Evidence</summary>\n\n";
-  for (const std::string& fact : finding.evidence) text += "- " + escaped(fact) + '\n';
+  for (const Evidence& fact : finding.evidence) {
+    text += "- " + escaped(to_string(fact)) + '\n';
+  }
   return text + "\n</details>\n";
 }
 

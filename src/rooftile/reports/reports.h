@@ -4,12 +4,12 @@
 #include <string>
 #include <string_view>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/findings/comparison.h"
 #include "rooftile/findings/report.h"
 #include "rooftile/findings/sweep.h"
 #include "rooftile/findings/tuning.h"
 #include "rooftile/reports/layout.h"
-#include "rooftile/reports/scale.h"
 
 namespace rooftile {
 

@@ -23,8 +23,9 @@ inline Finding sample_stride_finding() {
       "Pad the vocabulary from 50257 to 50304: +47 rows, +0.09 % parameters; slice the "
       "logits.",
       Exactness::exact_arithmetic};
-  finding.evidence = {"aligned to 2 of 16 bytes (cuBLAS documentation, Tensor Core Usage)",
-                      "math-bound: 627 flop per byte, the GPU's ridge is 295"};
+  finding.evidence = {
+      Evidence::published("aligned to 2 of 16 bytes", "cuBLAS documentation, Tensor Core Usage"),
+      Evidence::estimated("math-bound: 627 flop per byte, the GPU's ridge is 295")};
   finding.ops = {2};
   return finding;
 }

@@ -61,7 +61,7 @@ Json properties_json(const Finding& finding) {
           {"count", finding.count},
           {"saving_s", json_range(finding.saving)},
           {"fix", json_fix(finding.fix)},
-          {"evidence", finding.evidence}};
+          {"evidence", evidence_lines(finding)}};
 }
 
 // All edits of a fix belong together; regions count bytes, as edits do.

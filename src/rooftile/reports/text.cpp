@@ -96,8 +96,8 @@ std::string group_text(const FindingGroup& group, const Finding* before, const R
       before != nullptr && before->rule == finding.rule && !fix.empty() && fix_line(*before) == fix;
   text += wrapped(is_same ? "Fix: as above." : printable(fix), style.width, kIndent);
   if (!style.verbose) return text;
-  for (const std::string& fact : finding.evidence) {
-    text += painted(wrapped("- " + printable(fact), style.width, kIndent), kDim, style);
+  for (const Evidence& fact : finding.evidence) {
+    text += painted(wrapped("- " + printable(to_string(fact)), style.width, kIndent), kDim, style);
   }
   return text;
 }

@@ -10,8 +10,8 @@
 #include <optional>
 #include <utility>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
-#include "rooftile/reports/scale.h"
 
 namespace rooftile {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "rooftile/base/path.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
-#include "rooftile/reports/scale.h"
 
 namespace rooftile {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "rooftile/analysis/trace/gain.h"
 #include "rooftile/analysis/trace/use_groups.h"
+#include "rooftile/base/quantity_text.h"
 
 namespace rooftile {
 
@@ -21,7 +22,7 @@ Seconds pass_time(const RuleInput& input) {
   return slowest > Seconds(0) ? slowest : input.analysis.total.expected;
 }
 
-std::string kernel_evidence(const RuleInput& input, std::size_t op) {
+std::optional<Evidence> kernel_evidence(const RuleInput& input, std::size_t op) {
   const Op& wanted = input.workload.ops[op];
   for (const TraceSummary& trace : input.workload.traces) {
     const KernelUse* largest = nullptr;
@@ -34,15 +35,15 @@ std::string kernel_evidence(const RuleInput& input, std::size_t op) {
       }
     }
     if (largest == nullptr) continue;
-    return fmt::format("measured: {:.3g} ms per step, mostly in kernel {}",
-                       to_milliseconds(time / recorded_steps(trace)),
-                       short_kernel_name(largest->name));
+    return Evidence::measured(fmt::format("{} per step, mostly in kernel {}",
+                                          time_text(time / recorded_steps(trace)),
+                                          short_kernel_name(largest->name)));
   }
-  return "";
+  return std::nullopt;
 }
 
 bool matters(const RuleInput& input, std::size_t op) {
-  return input.analysis.ops[op].time_share >= kMinTimeShare;
+  return input.analysis.ops[op].time_share >= threshold::kReported;
 }
 
 bool is_math_bound(const RuleInput& input, const MatrixProduct& product) {

@@ -7,14 +7,9 @@
 #include <vector>
 
 #include "rooftile/rules/rule.h"
+#include "rooftile/rules/thresholds.h"
 
 namespace rooftile {
-
-// Below this share of the total time a finding is not worth a reader's minute.
-inline constexpr double kMinTimeShare = 0.01;
-
-// Nor is a change that likely saves less than this share, or, where it may save nothing, the other.
-inline constexpr double kMinSavingShare = 0.005, kMinUnsureShare = 0.01;
 
 // Of the slowest rank's step; 0 without traces.
 Seconds pass_time(std::span<const TraceSummary> ranks);
@@ -25,7 +20,7 @@ Seconds pass_time(const RuleInput& input);
 
 // What the traces measured of an operation: "measured: 40 runs of kernel 'ampere_…', 3.1 ms per
 // step"; empty where no trace shows it.
-std::string kernel_evidence(const RuleInput& input, std::size_t op);
+std::optional<Evidence> kernel_evidence(const RuleInput& input, std::size_t op);
 
 // True when the operation takes a visible share of the time (all its runs together).
 bool matters(const RuleInput& input, std::size_t op);

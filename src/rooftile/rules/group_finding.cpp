@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile {
@@ -123,7 +124,7 @@ std::string width_options_text(const std::vector<WidthOption>& options, Seconds 
   std::string text;
   for (const WidthOption& option : options) {
     text += fmt::format("{}{} ({}{})", text.empty() ? "" : " or ", option.width,
-                        percent_text(-(option.saving.expected / total)),
+                        change_text(-(option.saving.expected / total)),
                         text.empty() ? " time per unit of width" : "");
   }
   return text;
@@ -217,29 +218,9 @@ bool is_pointless(const std::optional<Range<Seconds>>& saving) {
   return saving && saving->expected <= Seconds(0);
 }
 
-std::string percent_text(double fraction) {
-  const double percent = 100.0 * fraction;
-  const double size = std::abs(percent);
-  return fmt::format("{:+.{}f} %", percent, size < 1 ? 2 : size < 10 ? 1 : 0);
-}
-
-std::string gigabytes_text(Bytes bytes) {
-  const double gigabytes = bytes.value() / 1e9;
-  if (gigabytes < 0.9995) return fmt::format("{:.3g} MB", 1000 * gigabytes);
-  return gigabytes < 1000 ? fmt::format("{:.3g} GB", gigabytes)
-                          : fmt::format("{:.0f} GB", gigabytes);
-}
-
-std::string seconds_text(Seconds time) {
-  const double ms = to_milliseconds(time);
-  if (ms < 0.9995) return fmt::format("{:.3g} µs", 1000 * ms);
-  return ms < 999.5 ? fmt::format("{:.3g} ms", ms) : fmt::format("{:.3g} s", ms / 1000);
-}
-
 std::string memory_floor_text(Bytes bytes, const Device& device) {
-  return fmt::format("{} at {:.3g} TB/s take at least {}", gigabytes_text(bytes),
-                     device.dram_bandwidth.value() / 1e12,
-                     seconds_text(bytes / device.dram_bandwidth));
+  return fmt::format("{} at {} take at least {}", traffic_text(bytes),
+                     rate_text(device.dram_bandwidth), time_text(bytes / device.dram_bandwidth));
 }
 
 }  // namespace rooftile

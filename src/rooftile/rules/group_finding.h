@@ -79,15 +79,6 @@ bool pays_to_align(const RuleInput& input, const LayerGroup& group, const Change
 // True when there is a saving and it is expected to be a loss or nothing.
 bool is_pointless(const std::optional<Range<Seconds>>& saving);
 
-// "+0.09 %", "-22 %", "+310 %": two digits below one, else none.
-std::string percent_text(double fraction);
-
-// "33.6 MB", "13.4 GB": three digits, and all of those before the point.
-std::string gigabytes_text(Bytes bytes);
-
-// "6.58 ms", "16.5 µs", "2.25 s": three digits.
-std::string seconds_text(Seconds time);
-
 // "13.4 GB at 2.04 TB/s take at least 6.58 ms": evidence for what waits for memory.
 std::string memory_floor_text(Bytes bytes, const Device& device);
 

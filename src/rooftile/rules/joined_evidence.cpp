@@ -42,7 +42,7 @@ Finding* place_for(const Rule& rule, const Finding& trace, const std::vector<Fin
 }
 
 void add_cost(const Finding& trace, Finding& script) {
-  script.evidence.push_back("recorded: " + trace.message);
+  script.evidence.push_back(Evidence::measured(trace.message));
   script.evidence.insert(script.evidence.end(), trace.evidence.begin(), trace.evidence.end());
   script.level = std::max(script.level, trace.level);
   if (!trace.saving) return;
@@ -52,7 +52,7 @@ void add_cost(const Finding& trace, Finding& script) {
 void note_no_cost(Finding& script) {
   if (script.level == Level::error || script.saving) return;
   script.level = Level::info;
-  script.evidence.emplace_back("the trace shows no cost of it worth a change");
+  script.evidence.push_back(Evidence::found("the trace shows no cost of it worth a change"));
 }
 
 bool looks_at_traces(const Rule& rule, bool on_known_gpu) {

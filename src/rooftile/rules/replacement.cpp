@@ -53,7 +53,7 @@ LayerGroup with_gradients(const RuleInput& input, std::vector<std::size_t> forwa
   return group_of(input, std::move(all));
 }
 
-bool matters(const LayerGroup& group) { return group.time_share >= kMinTimeShare; }
+bool matters(const LayerGroup& group) { return group.time_share >= threshold::kReported; }
 
 TimeEstimate total_time(const RuleInput& input, const LayerGroup& group) {
   TimeEstimate total;
@@ -71,7 +71,7 @@ Range<Seconds> saving_of_replacing(const RuleInput& input, const LayerGroup& gro
 
 bool is_gain(const RuleInput& input, const std::optional<Range<Seconds>>& saving) {
   return saving && saving->expected > Seconds(0) &&
-         saving->expected >= kMinSavingShare * pass_time(input);
+         saving->expected >= threshold::kSavingReported * pass_time(input);
 }
 
 }  // namespace rooftile

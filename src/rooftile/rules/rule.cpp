@@ -30,24 +30,25 @@ struct Judged {
 // Errors and plain information are reported whatever they save.
 bool is_worth_reporting(const Finding& finding, Seconds pass) {
   if (finding.level == Level::error || finding.level == Level::info || !finding.saving) return true;
-  return finding.saving->expected >= kMinSavingShare * pass;
+  return finding.saving->expected >= threshold::kSavingReported * pass;
 }
 
 // A saving that may be nothing and is likely small.
 bool is_doubtful(const Finding& finding, Seconds pass) {
   return finding.saving && finding.saving->low <= Seconds(0) &&
-         finding.saving->expected < kMinUnsureShare * pass;
+         finding.saving->expected < threshold::kUnsureReported * pass;
 }
 
 // Rules of traces tell what they measured themselves, and save what was measured.
 bool speaks_of_kernels(const Finding& finding) {
-  return std::any_of(finding.evidence.begin(), finding.evidence.end(),
-                     [](const std::string& line) { return line.starts_with("measured: "); });
+  return std::ranges::any_of(finding.evidence, [](const Evidence& evidence) {
+    return evidence.kind == EvidenceKind::measured;
+  });
 }
 
 void add_kernel_evidence(const RuleInput& input, Finding& finding) {
-  std::string evidence = kernel_evidence(input, finding.ops.front());
-  if (!evidence.empty()) finding.evidence.insert(finding.evidence.begin(), std::move(evidence));
+  const std::optional<Evidence> evidence = kernel_evidence(input, finding.ops.front());
+  if (evidence) finding.evidence.insert(finding.evidence.begin(), *evidence);
 }
 
 // A warning says that time is lost for sure; a saving that may be nothing is advice.

@@ -7,6 +7,8 @@
 #include <map>
 #include <utility>
 
+#include "rooftile/base/quantity_text.h"
+
 namespace rooftile {
 namespace {
 
@@ -20,14 +22,10 @@ void note_ranks(Worst& worst, std::size_t all) {
   if (all < 2) return;
   const std::string which = worst.rank ? fmt::format("rank {}", *worst.rank) : "one rank";
   worst.finding.evidence.push_back(
-      worst.ranks == 1 ? fmt::format("only {} of {} traces shows it", which, all)
-                       : fmt::format("{} of {} traces show it; the numbers are those of {}",
-                                     worst.ranks, all, which));
-}
-
-std::string percent_of_window(const TraceSummary& trace, Seconds time) {
-  const double percent = 100 * (time / trace.time.span);
-  return fmt::format("{:.{}f} %", percent, percent < 10 ? 1 : 0);
+      worst.ranks == 1
+          ? Evidence::found(fmt::format("only {} of {} traces shows it", which, all))
+          : Evidence::found(fmt::format("{} of {} traces show it; the numbers are those of {}",
+                                        worst.ranks, all, which)));
 }
 
 }  // namespace
@@ -57,8 +55,21 @@ std::vector<Finding> judge_ranks(std::span<const TraceSummary> ranks, const Trac
   return findings;
 }
 
+std::vector<Finding> judge_ranks(const RuleInput& input,
+                                 std::vector<TraceCase> (*judge)(const RuleInput&,
+                                                                 const TraceSummary&)) {
+  return judge_ranks(input.workload.traces,
+                     [&](const TraceSummary& trace) { return judge(input, trace); });
+}
+
+void add_if_visible(const TraceSummary& trace, std::string key, Finding finding,
+                    std::vector<TraceCase>& cases) {
+  if (!is_visible(trace, finding.saving->expected * window_steps(trace))) return;
+  cases.push_back({std::move(key), std::move(finding)});
+}
+
 bool is_visible(const TraceSummary& trace, Seconds in_window) {
-  return trace.time.span > Seconds(0) && in_window >= kMinTimeShare * trace.time.span;
+  return trace.time.span > Seconds(0) && in_window >= threshold::kReported * trace.time.span;
 }
 
 Finding about_trace(const TraceSummary& trace, std::string message, Fix fix,
@@ -111,19 +122,12 @@ std::vector<std::size_t> workload_ops_of(const RuleInput& input, const UseGroup&
   return ops;
 }
 
-std::string duration_text(Seconds time) {
-  const double ms = to_milliseconds(time);
-  if (ms < 0.9995) return fmt::format("{:.{}f} µs", 1e3 * ms, ms < 0.01 ? 1 : 0);
-  if (ms < 10) return fmt::format("{:.1f} ms", ms);
-  return ms < 9999.5 ? fmt::format("{:.0f} ms", ms) : fmt::format("{:.1f} s", ms / 1e3);
-}
-
 std::string cost_text(const TraceSummary& trace, Seconds in_window) {
-  const std::string share = percent_of_window(trace, in_window);
+  const std::string share = share_text(in_window / trace.time.span);
   if (trace.steps.durations.empty()) {
-    return fmt::format("{} ({} of the trace)", duration_text(in_window), share);
+    return fmt::format("{} ({} of the trace)", time_text(in_window), share);
   }
-  return fmt::format("{} per step ({})", duration_text(per_step(trace, in_window)), share);
+  return fmt::format("{} per step ({})", time_text(per_step(trace, in_window)), share);
 }
 
 std::string count_text(const TraceSummary& trace, std::int64_t in_window, std::string_view noun) {
@@ -147,13 +151,13 @@ void note_pace(const TraceSummary& trace, Finding& finding) {
   const double share = trace.kernel_time_share.value_or(1);
   if (share >= kMostlyHost) return;
   finding.message +=
-      fmt::format("; the host sets the pace: about {:.0f} % of kernel time saved shortens the step",
-                  100 * share);
-  finding.evidence.push_back(
-      fmt::format("host-bound: only about {:.0f} % of kernel time saved shortens the step, "
+      fmt::format("; the host sets the pace: about {} of kernel time saved shortens the step",
+                  share_text(share));
+  finding.evidence.push_back(Evidence::found(
+      fmt::format("host-bound: only about {} of kernel time saved shortens the step, "
                   "the rest only "
                   "once the host is faster (replay of the trace)",
-                  100 * share));
+                  share_text(share))));
 }
 
 bool is_served(const TraceSummary& trace) {

@@ -24,9 +24,15 @@ using TraceJudge = std::function<std::vector<TraceCase>(const TraceSummary&)>;
 
 // Judges each rank's trace and keeps, of the cases of one key, the one that saves most.
 std::vector<Finding> judge_ranks(std::span<const TraceSummary> ranks, const TraceJudge& judge);
+std::vector<Finding> judge_ranks(const RuleInput& input,
+                                 std::vector<TraceCase> (*judge)(const RuleInput&,
+                                                                 const TraceSummary&));
 
 // True when a time summed over the window is worth a reader's minute.
 bool is_visible(const TraceSummary& trace, Seconds in_window);
+// Adds a case whose saving is, which the finding must have.
+void add_if_visible(const TraceSummary& trace, std::string key, Finding finding,
+                    std::vector<TraceCase>& cases);
 
 // A finding about the trace as a whole; the saving is of the window and is told per step.
 Finding about_trace(const TraceSummary& trace, std::string message, Fix fix,
@@ -53,8 +59,6 @@ std::string count_text(const TraceSummary& trace, std::int64_t in_window, std::s
 void note_pace(const TraceSummary& trace, Finding& finding);
 // Whether a serving engine (vLLM, SGLang, TensorRT-LLM) names its steps in the trace.
 bool is_served(const TraceSummary& trace);
-// "850 µs", "3.1 ms", "12 s".
-std::string duration_text(Seconds time);
 // "train.py:88", else the module, else the operator; empty where nothing is known.
 std::string place_text(const TraceSite& site);
 // "aten::addmm 4096x768, 768x3072 in encoder.layer.0 (and 11 more places)", else the kernel's name.

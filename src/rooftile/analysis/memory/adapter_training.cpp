@@ -7,6 +7,7 @@
 
 #include "rooftile/analysis/cost.h"
 #include "rooftile/analysis/vocabulary.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile {
@@ -53,8 +54,6 @@ std::optional<LinearLayers> linear_layers(const Workload& workload, std::size_t 
   return layers;
 }
 
-constexpr double kBytesOfGibibyte = 1024.0 * 1024.0 * 1024.0;
-
 }  // namespace
 
 std::optional<AdapterTraining> adapter_training(const Workload& workload,
@@ -88,7 +87,7 @@ std::string adapter_text(const Workload& workload, const MemoryEstimate& memory)
     const bool fits = memory.fit_of(plain) != Fit::does_not_fit;
     const Bytes needed = fits ? plain : checkpointed;
     if (memory.fit_of(needed) == Fit::does_not_fit) return;
-    ways.push_back(fmt::format("{} ({:.1f} GiB{})", name, needed.value() / kBytesOfGibibyte,
+    ways.push_back(fmt::format("{} ({}{})", name, bytes_text(needed),
                                fits ? "" : " with activation checkpointing"));
   };
   add("LoRA with weights in 16 bits", training->lora, training->lora_checkpointed);

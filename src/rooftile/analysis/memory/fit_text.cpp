@@ -3,12 +3,11 @@
 
 #include "rooftile/analysis/memory/fit_changes.h"
 #include "rooftile/analysis/memory/spreading.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile {
 namespace {
-
-constexpr double kBytesPerGibibyte = 1024.0 * 1024.0 * 1024.0;
 
 // Sums over all GPUs in every layer need the links within a node.
 std::string tensor_parallel_text(std::int64_t gpus) {
@@ -69,19 +68,19 @@ std::string time_text(const FitChange& change, Seconds pass) {
   if (change.uses(FitBy::tensor_parallel) || change.uses(FitBy::expert_parallel)) {
     // Other weights or caches take another time.
     if (change.by.size() > 1) return "";
-    return fmt::format(", about {:.0f} % of the time a pass would take on one",
-                       100 * (change.pass_share + added));
+    return fmt::format(", about {} of the time a pass would take on one",
+                       share_text(change.pass_share + added));
   }
   // Communication may overlap, and fused kernels do not compute the logits again.
   const bool is_bound = change.uses(FitBy::sharding) || change.uses(FitBy::chunked_loss);
-  return fmt::format(", {}{:.0f} % time", is_bound ? "at most +" : "+", 100 * added);
+  return fmt::format(", {}{} time", is_bound ? "at most +" : "+", share_text(added));
 }
 
 // "activation checkpointing (38.2 GiB, +33 % time)"
 std::string priced(const FitChange& change, Seconds pass) {
-  return fmt::format("{} ({:.1f} GiB{}{}{})", change_text(change),
-                     change.per_gpu.value() / kBytesPerGibibyte, change.gpus > 1 ? " each" : "",
-                     change.fit == Fit::tight ? ", tight" : "", time_text(change, pass));
+  return fmt::format("{} ({}{}{}{})", change_text(change), bytes_text(change.per_gpu),
+                     change.gpus > 1 ? " each" : "", change.fit == Fit::tight ? ", tight" : "",
+                     time_text(change, pass));
 }
 
 }  // namespace

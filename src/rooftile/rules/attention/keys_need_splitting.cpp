@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/rules/attention/cache_reads.h"
+#include "rooftile/rules/thresholds.h"
 
 namespace rooftile {
 namespace attention_keys_need_splitting_rule {
@@ -36,7 +37,7 @@ No saving is given: the predicted time is that of a kernel that splits.
 - FlashAttention, `num_splits_heuristic`: splits where blocks fill less than 0.8 of the SMs.
 )md";
 
-constexpr double kMinShare = 0.05;
+constexpr double kMinShare = threshold::kBeyondModelError;
 constexpr std::int64_t kLongCache = 1024;
 
 std::int64_t blocks_of(const Attention& a) { return a.batch * a.kv_heads; }
@@ -58,7 +59,8 @@ std::vector<Finding> check(const RuleInput& input) {
        "vLLM do by default; a kernel of your own needs a pass that combines the parts",
        Exactness::exact_arithmetic},
       std::nullopt);
-  finding.evidence = {"Flash-Decoding for long-context inference, PyTorch blog, 2023"};
+  finding.evidence = {
+      Evidence::published("Flash-Decoding for long-context inference, PyTorch blog, 2023")};
   return {finding};
 }
 

@@ -79,7 +79,8 @@ Finding describe(const RuleInput& input, const LayerGroup& group, const Attentio
                    attention.kv_len, padded(attention.kv_len, dtype)),
        Exactness::exact_arithmetic},
       saving);
-  finding.evidence = {"leading dimensions: cuBLAS documentation, Tensor Core Usage"};
+  finding.evidence = {
+      Evidence::published("leading dimensions", "cuBLAS documentation, Tensor Core Usage")};
   return finding;
 }
 
@@ -87,7 +88,8 @@ void add_if_clear(const RuleInput& input, const LayerGroup& group, const Attenti
                   Dtype dtype, const std::optional<Range<Seconds>>& saving,
                   std::vector<Finding>& findings) {
   const Seconds total = time_of(input, group).value_or(Seconds(0));
-  if (group.time_share < kMinTimeShare || !saving || saving->expected < kMinGain * total) return;
+  if (group.time_share < threshold::kReported || !saving || saving->expected < kMinGain * total)
+    return;
   findings.push_back(describe(input, group, attention, dtype, *saving));
 }
 

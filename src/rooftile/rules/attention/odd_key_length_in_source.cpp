@@ -98,8 +98,9 @@ Finding finding_for(const Call& call, const std::string& length) {
       std::move(fix));
   finding.own_level = Level::info;
   finding.evidence = {
-      "neither sdpa nor flash attention is named in the program, and it trains in 16 bits",
-      "pad sequence lengths to multiples of 8: NVIDIA, GTC 2019 talk S9143"};
+      Evidence::found(
+          "neither sdpa nor flash attention is named in the program, and it trains in 16 bits"),
+      Evidence::published("pad sequence lengths to multiples of 8", "NVIDIA, GTC 2019 talk S9143")};
   return finding;
 }
 

@@ -84,8 +84,9 @@ std::string describe(const Attention& attention) {
                      attention.batch * attention.heads, attention.query_len, attention.kv_len);
 }
 
-std::vector<std::string> evidence() {
-  return {"softmax and dropout 8.8 ms, both GEMMs 1.7 ms: EleutherAI cookbook, transformer sizing"};
+std::vector<Evidence> evidence() {
+  return {Evidence::published("softmax and dropout 8.8 ms, both GEMMs 1.7 ms",
+                              "EleutherAI cookbook, transformer sizing")};
 }
 
 void judge_operations(const RuleInput& input, std::vector<Finding>& findings) {
@@ -99,7 +100,7 @@ void judge_operations(const RuleInput& input, std::vector<Finding>& findings) {
       std::get<Attention>(changed.body).fused = true;
       return changed;
     });
-    if (group.time_share < kMinTimeShare || is_pointless(saving)) continue;
+    if (group.time_share < threshold::kReported || is_pointless(saving)) continue;
     const auto& body = input.workload.ops[group.ops.front()].body;
     Finding finding =
         finding_at_groups(input, {group}, describe(std::get<Attention>(body)), propose(), saving);
@@ -166,7 +167,7 @@ void judge_chains(const RuleInput& input, std::vector<Finding>& findings) {
     for (const std::size_t i : group.ops) group.time_share += input.analysis.ops[i].time_share;
     std::optional<Range<Seconds>> saving = saving_of(input, chains.front());
     if (saving) *saving = *saving * runs;
-    if (group.time_share < kMinTimeShare || is_pointless(saving)) continue;
+    if (group.time_share < threshold::kReported || is_pointless(saving)) continue;
     Finding finding = finding_at_groups(input, {group}, describe(chains.front().attention),
                                         propose(input.workload.graph), saving);
     finding.count = static_cast<std::int64_t>(runs);

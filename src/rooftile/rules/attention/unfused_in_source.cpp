@@ -132,9 +132,10 @@ Finding finding_for(std::string_view name, const File& file, const WrittenAttent
        " is_causal=...)",
        Exactness::exact_arithmetic});
   finding.evidence = {
-      fmt::format("softmax at {}, GEMM with the values at {}", place_text(at, file),
-                  place_text(*attention.product->statement, file)),
-      "softmax and dropout 8.8 ms, both GEMMs 1.7 ms: EleutherAI cookbook, transformer sizing"};
+      Evidence::found(fmt::format("softmax at {}, GEMM with the values at {}", place_text(at, file),
+                                  place_text(*attention.product->statement, file))),
+      Evidence::published("softmax and dropout 8.8 ms, both GEMMs 1.7 ms",
+                          "EleutherAI cookbook, transformer sizing")};
   return finding;
 }
 

@@ -7,6 +7,7 @@
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/trace/attention_parts.h"
 #include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/trace_finding.h"
 
@@ -61,10 +62,10 @@ std::string size_text(const AttentionUse& use) {
 
 std::string parts_text(const TraceSummary& trace, const AttentionUse& use) {
   const auto part = [&](Seconds time) {
-    return duration_text(per_step(trace, time * window_part(trace)));
+    return time_text(per_step(trace, time * window_part(trace)));
   };
   std::string text =
-      fmt::format("measured: GEMMs {}, softmax {}", part(use.gemm_time), part(use.softmax_time));
+      fmt::format("GEMMs {}, softmax {}", part(use.gemm_time), part(use.softmax_time));
   if (use.other_time > Seconds(0)) {
     text += fmt::format(", between them {} ({})", part(use.other_time), join(use.between, ", "));
   }
@@ -84,9 +85,9 @@ void note_odd_keys(const RuleInput& input, const TraceSummary& trace, const Atte
                   shape->kv_len * static_cast<std::int64_t>(size_in_bytes(dtype)));
   if (use.narrow_time > Seconds(0)) {
     line += fmt::format(": GEMM kernels with narrow loads take {} of it",
-                        duration_text(per_step(trace, use.narrow_time * window_part(trace))));
+                        time_text(per_step(trace, use.narrow_time * window_part(trace))));
   }
-  finding.evidence.push_back(std::move(line));
+  finding.evidence.push_back(Evidence::found(std::move(line)));
 }
 
 std::vector<std::size_t> ops_of(const RuleInput& input, const AttentionUse& use) {
@@ -107,11 +108,11 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const Attent
                  propose(use), gain);
   finding.count = use.count;
   finding.ops = ops_of(input, use);
-  finding.evidence = {parts_text(trace, use)};
+  finding.evidence = {Evidence::measured(parts_text(trace, use))};
   note_odd_keys(input, trace, use, finding);
   if (shape_of(use) == nullptr) {
-    finding.evidence.emplace_back(
-        "shapes were not recorded: all but the GEMMs counts as saved at most");
+    finding.evidence.push_back(
+        Evidence::found("shapes were not recorded: all but the GEMMs counts as saved at most"));
   }
   note_pace(trace, finding);
   return finding;

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/attention/cache_reads.h"
+#include "rooftile/rules/thresholds.h"
 
 namespace rooftile {
 namespace attention_ungrouped_cache_rule {
@@ -36,7 +38,7 @@ values save a little more, which is not counted.
   contexts.
 )md";
 
-constexpr double kMinShare = 0.2;
+constexpr double kMinShare = threshold::kWorthTraining;
 constexpr std::int64_t kGroups = 8;  // Ainslie et al.
 
 bool is_ungrouped(const Op&, const Attention& a) {
@@ -59,8 +61,8 @@ std::vector<Finding> check(const RuleInput& input) {
   Finding finding = finding_at_groups(
       input, reads.groups,
       fmt::format("Each of {} query heads has keys and values of its own; reading them takes "
-                  "{:.0f} % of the time",
-                  heads, 100 * reads.time_share),
+                  "{} of the time",
+                  heads, share_text(reads.time_share)),
       {fmt::format("For the next model use grouped-query attention with {} key-value heads, a "
                    "cache of 1/{} the size",
                    kGroups, heads / kGroups),

@@ -86,7 +86,7 @@ std::vector<Finding> check(const RuleInput& input) {
   std::vector<Finding> findings;
   for (const LayerGroup& group :
        group_equal_layers(input.workload, input.analysis, is_unsupported)) {
-    if (group.time_share < kMinTimeShare) continue;
+    if (group.time_share < threshold::kReported) continue;
     const auto& a = std::get<Attention>(input.workload.ops[group.ops.front()].body);
     std::optional<Range<Seconds>> saving;
     if (is_uneven(a)) {
@@ -102,7 +102,8 @@ std::vector<Finding> check(const RuleInput& input) {
     Finding finding = finding_at_groups(input, {group}, describe(a), propose(a), saving);
     // Models with two sizes mostly bring kernels for them.
     if (!is_uneven(a) && a.head_dim != a.value_dim) finding.own_level = Level::info;
-    finding.evidence = {"kernel selection: PyTorch, scaled_dot_product_attention, sdp_utils"};
+    finding.evidence = {Evidence::published("kernel selection",
+                                            "PyTorch, scaled_dot_product_attention, sdp_utils")};
     findings.push_back(std::move(finding));
   }
   return findings;

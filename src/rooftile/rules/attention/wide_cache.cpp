@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/attention/cache_reads.h"
 #include "rooftile/rules/replacement.h"
+#include "rooftile/rules/thresholds.h"
 
 namespace rooftile {
 namespace attention_wide_cache_rule {
@@ -39,9 +41,9 @@ time.
 - TensorRT-LLM documentation, "Numerical Precision": INT8 and FP8 KV caches.
 )md";
 
-constexpr double kMinShare = 0.1;
-constexpr double kMinGain = 0.05;        // of the pass
-constexpr int kFirstWithInt8Cache = 70;  // compute capability; LMDeploy
+constexpr double kMinShare = threshold::kWorthADay;
+constexpr double kMinGain = threshold::kBeyondModelError;  // of the pass
+constexpr int kFirstWithInt8Cache = 70;                    // compute capability; LMDeploy
 
 bool is_wide(const Op& op, const Attention& attention) {
   return is_16_bit_float(op.dtypes.weight) && !attention.values_in_keys;
@@ -75,14 +77,15 @@ std::vector<Finding> check(const RuleInput& input) {
   const Op& op = input.workload.ops[reads.groups.front().ops.front()];
   Finding finding = finding_at_groups(
       input, reads.groups,
-      fmt::format("{:.0f} % of the time goes into reading {} of keys and values in {}",
-                  100 * reads.time_share, gigabytes_text(reads.keys), to_string(op.dtypes.weight)),
+      fmt::format("{} of the time goes into reading {} of keys and values in {}",
+                  share_text(reads.time_share), traffic_text(reads.keys),
+                  to_string(op.dtypes.weight)),
       {fmt::format("Keep keys and values in {}: half the bytes, and room for twice the positions",
                    fp8 ? "fp8 (vLLM: --kv-cache-dtype fp8)"
                        : "int8, where the engine can (TensorRT-LLM; LMDeploy: --quant-policy 8)"),
        Exactness::changes_numerics},
       saving);
-  finding.evidence = {memory_floor_text(reads.keys, input.device())};
+  finding.evidence = {Evidence::estimated(memory_floor_text(reads.keys, input.device()))};
   for (const LayerGroup& group : reads.groups) note_changes(input, group, change, finding);
   return {finding};
 }

@@ -71,8 +71,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
                     ddp->method),
         {"Wrap first and compile then: model = torch.compile(DDP(model))", Exactness::bit_exact});
     finding.evidence = {
-        fmt::format("compiled at {}", place_text(*compile, *ddp->file)),
-        "PyTorch notes on DistributedDataParallel, TorchDynamo DDPOptimizer: DDP before compile"};
+        Evidence::found(fmt::format("compiled at {}", place_text(*compile, *ddp->file))),
+        Evidence::published("DDP before compile",
+                            "PyTorch notes on DistributedDataParallel, TorchDynamo DDPOptimizer")};
     findings.push_back(std::move(finding));
   }
   return findings;

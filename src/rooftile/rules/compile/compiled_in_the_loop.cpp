@@ -60,9 +60,11 @@ std::vector<Finding> find(const SourceFacts& facts) {
         fmt::format("torch.compile is called again on every {}", is_epoch ? "epoch" : "step"),
         {"Compile once, before the training loops", Exactness::bit_exact});
     finding.evidence = {
-        loop != nullptr ? fmt::format("loop at {}", place_text(*loop->statement, *call->file))
-                        : "its function is called on every step",
-        "PyTorch documentation, torch.compile: caches belong to the wrapped function"};
+        loop != nullptr
+            ? Evidence::found(fmt::format("loop at {}", place_text(*loop->statement, *call->file)))
+            : Evidence::found("its function is called on every step"),
+        Evidence::published("caches belong to the wrapped function",
+                            "PyTorch documentation, torch.compile")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -65,8 +65,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
         *call,
         fmt::format("mode=\"{}\" records a CUDA graph for every new shape, and {}", mode.text, why),
         std::move(fix));
-    finding.evidence = {"PyTorch documentation, CUDAGraph Trees, dynamic shapes",
-                        "settle it: TORCH_LOGS=cudagraphs python train.py"};
+    finding.evidence = {
+        Evidence::published("PyTorch documentation, CUDAGraph Trees, dynamic shapes"),
+        Evidence::to_check("settle it: TORCH_LOGS=cudagraphs python train.py")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -41,7 +41,7 @@ bool is_judged(const SourceFacts& facts, const Statement& statement) {
 
 Finding finding_for(const Statement& statement, std::string message, Fix fix) {
   Finding finding = finding_at(statement, std::move(message), std::move(fix));
-  finding.evidence = {"PyTorch documentation, torch.compile Troubleshooting"};
+  finding.evidence = {Evidence::published("PyTorch documentation, torch.compile Troubleshooting")};
   return finding;
 }
 
@@ -62,7 +62,8 @@ void check_backends(const SourceFacts& facts, std::vector<Finding>& findings) {
                     "debugging",
                     backend.text),
         std::move(fix));
-    finding.evidence = {"PyTorch documentation, torch.compile Troubleshooting"};
+    finding.evidence = {
+        Evidence::published("PyTorch documentation, torch.compile Troubleshooting")};
     findings.push_back(std::move(finding));
   }
 }

@@ -72,9 +72,10 @@ Finding broken_finding(const Compiled& compiled, const Broken& broken, std::size
       {"Move it out of the compiled code, or keep its function out with torch.compiler.disable",
        Exactness::exact_arithmetic});
   finding.count = static_cast<std::int64_t>(broken.breaks.size());
-  finding.evidence = {compiled_text(compiled, *broken.function->file)};
-  if (!more.empty()) finding.evidence.push_back("also " + join(more, ", "));
-  finding.evidence.push_back("settle it: TORCH_LOGS=graph_breaks python train.py");
+  finding.evidence = {Evidence::found(compiled_text(compiled, *broken.function->file))};
+  if (!more.empty()) finding.evidence.push_back(Evidence::found("also " + join(more, ", ")));
+  finding.evidence.push_back(
+      Evidence::to_check("settle it: TORCH_LOGS=graph_breaks python train.py"));
   return finding;
 }
 
@@ -87,7 +88,7 @@ Finding whole_finding(const Compiled& compiled, std::size_t functions) {
                         ? finding_at(*compiled.call, message, fix)
                         : finding_at(*compiled.function->statement, message, fix);
   finding.own_level = Level::info;
-  finding.evidence = {"settle it: TORCH_LOGS=graph_breaks python train.py"};
+  finding.evidence = {Evidence::to_check("settle it: TORCH_LOGS=graph_breaks python train.py")};
   return finding;
 }
 

@@ -45,8 +45,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
                       "wins anyway",
                       mode.text, layer->text),
           {"Compare the step time with the default mode", Exactness::exact_arithmetic});
-      finding.evidence = {"PyTorch documentation, torch.compile, parameter mode",
-                          "settle it: time a hundred steps in both modes"};
+      finding.evidence = {
+          Evidence::published("PyTorch documentation, torch.compile, parameter mode"),
+          Evidence::to_check("settle it: time a hundred steps in both modes")};
       findings.push_back(std::move(finding));
       break;
     }

@@ -70,8 +70,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
                                class_text(facts, *forward)),
                    {"Compile it once before training: model = torch.compile(model)",
                     Exactness::exact_arithmetic});
-    finding.evidence = {"PyTorch documentation, torch.compile",
-                        "settle it with a trace: rooftile check train.py trace.json.gz"};
+    finding.evidence = {
+        Evidence::published("PyTorch documentation, torch.compile"),
+        Evidence::to_check("settle it with a trace: rooftile check train.py trace.json.gz")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -60,7 +60,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
         finding_at(*call, fmt::format("the model is trained as TorchScript ({})", call->name),
                    {"Use torch.compile, which fuses more and also the backward pass",
                     Exactness::exact_arithmetic});
-    finding.evidence = {"PyTorch documentation, TorchScript: in maintenance mode"};
+    finding.evidence = {
+        Evidence::published("in maintenance mode", "PyTorch documentation, TorchScript")};
     findings.push_back(std::move(finding));
   }
   return findings;

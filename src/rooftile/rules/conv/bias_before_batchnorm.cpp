@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "rooftile/analysis/convolution.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 #include "rooftile/rules/trace_finding.h"
@@ -117,9 +118,9 @@ std::vector<Finding> check_operations(const RuleInput& input) {
        Exactness::exact_arithmetic},
       bias_time(input, layers));
   finding.evidence = {
-      "BatchNorm(x + b) = BatchNorm(x) when the statistics come from the batch (PyTorch "
-      "Performance "
-      "Tuning Guide, \"Disable bias for convolutions directly followed by a batch norm\")."};
+      Evidence::published("BatchNorm(x + b) = BatchNorm(x) when the statistics come from the batch",
+                          "PyTorch Performance Tuning Guide, \"Disable bias for convolutions "
+                          "directly followed by a batch norm\"")};
   return {finding};
 }
 
@@ -140,10 +141,10 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
        Exactness::exact_arithmetic},
       gain);
   finding.count = bias.count;
-  finding.evidence = {
-      fmt::format("measured: adding the bias takes {}, its gradient {}, in {}",
-                  duration_text(per_step(trace, added)), duration_text(per_step(trace, gradient)),
-                  count_text(trace, window_count(trace, bias.count), "convolution"))};
+  finding.evidence = {Evidence::measured(
+      fmt::format("adding the bias takes {}, its gradient {}, in {}",
+                  time_text(per_step(trace, added)), time_text(per_step(trace, gradient)),
+                  count_text(trace, window_count(trace, bias.count), "convolution")))};
   return {{"", std::move(finding)}};
 }
 

@@ -140,8 +140,8 @@ Finding finding_for(const Program& program, const std::vector<Biased>& layers) {
       std::move(fix));
   finding.count = static_cast<std::int64_t>(layers.size());
   finding.evidence = {
-      "PyTorch Performance Tuning Guide, Disable bias for convolutions directly followed by a "
-      "batch norm"};
+      Evidence::published("PyTorch Performance Tuning Guide, Disable bias for convolutions "
+                          "directly followed by a batch norm")};
   return finding;
 }
 

@@ -186,8 +186,8 @@ Finding unaligned_finding(const std::vector<Written>& odd) {
       {fmt::format("Before the next training choose multiples of 8: {}", widths_text(odd)),
        Exactness::changes_training});
   finding.count = static_cast<std::int64_t>(odd.size());
-  finding.evidence = {
-      "channels divisible by 8 in fp16: NVIDIA Convolutional Layers User's Guide, checklist"};
+  finding.evidence = {Evidence::published("channels divisible by 8 in fp16",
+                                          "NVIDIA Convolutional Layers User's Guide, checklist")};
   return finding;
 }
 
@@ -233,8 +233,8 @@ void judge_groups(const SourceFacts& facts, const File& file, std::vector<Findin
                    {fmt::format("Use at most {} groups, so that each has 8 channels or more",
                                 std::max<std::int64_t>(1, layer.in / kStep)),
                     Exactness::changes_training});
-    finding.evidence = {
-        "channels of a group divisible by 8 in fp16: NVIDIA Convolutional Layers User's Guide"};
+    finding.evidence = {Evidence::published("channels of a group divisible by 8 in fp16",
+                                            "NVIDIA Convolutional Layers User's Guide")};
     findings.push_back(std::move(finding));
   }
 }
@@ -266,7 +266,8 @@ void judge_images(const SourceFacts& facts, const File& file, std::vector<Findin
                : std::string("Pad the image to 4 channels where it is made, and the weights with "
                              "zeros; measure first"),
          Exactness::exact_arithmetic});
-    finding.evidence = {"NVIDIA Convolutional Layers User's Guide, Channels In and Out"};
+    finding.evidence = {
+        Evidence::published("NVIDIA Convolutional Layers User's Guide, Channels In and Out")};
     findings.push_back(std::move(finding));
   }
 }

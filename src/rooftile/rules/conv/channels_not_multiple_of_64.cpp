@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "rooftile/analysis/convolution.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 
@@ -73,21 +74,21 @@ Finding waste_at(const RuleInput& input, const LayerGroup& layer,
   const std::int64_t rest = channels % kTileSide;
   Finding finding = finding_at_groups(
       input, {layer},
-      fmt::format("{} output channels are not a multiple of {}: the last {} are {:.0f} % of the "
-                  "layer and take {:.0f} % of its time, since they do not fill their last tile.",
+      fmt::format("{} output channels are not a multiple of {}: the last {} are {} of the "
+                  "layer and take {} of its time, since they do not fill their last tile.",
                   channels, kTileSide, rest,
-                  100.0 * static_cast<double>(rest) / static_cast<double>(channels),
-                  100 * rest_share),
+                  share_text(static_cast<double>(rest) / static_cast<double>(channels)),
+                  share_text(rest_share)),
       {fmt::format("In the next model choose {} output channels instead of {}.",
                    width_options_text(options, total_time(input, layer).time.expected), channels),
        Exactness::changes_training},
       best_saving(options));
   const auto& time = input.analysis.ops[layer.ops.front()].time;
   if (time && time->grid) {
-    finding.evidence = {fmt::format(
-        "{}x{} tiles: {:.0f} % of what they compute is used (NVIDIA Matrix Multiplication "
+    finding.evidence = {Evidence::estimated(fmt::format(
+        "{}x{} tiles: {} of what they compute is used (NVIDIA Matrix Multiplication "
         "Background User's Guide, \"Tile Quantization\").",
-        time->grid->tile.rows, time->grid->tile.cols, 100 * time->grid->tile_efficiency)};
+        time->grid->tile.rows, time->grid->tile.cols, share_text(time->grid->tile_efficiency)))};
   }
   return finding;
 }

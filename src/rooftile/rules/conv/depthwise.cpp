@@ -3,6 +3,7 @@
 
 #include "rooftile/analysis/convolution.h"
 #include "rooftile/analysis/cost.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
@@ -138,8 +139,8 @@ std::optional<std::string> dense_text(const RuleInput& input, const LayerGroup& 
   return fmt::format(
       "a dense {} layer of {} channels in place of {} and the 1x1 layer behind it ({} to {} "
       "channels): {} instead of {}, for {:.2g} times the flop",
-      join(kernel, "x"), dense->channels, op.name, conv.c, pointwise.k, duration_text(dense->time),
-      duration_text(time), dense->more_flop);
+      join(kernel, "x"), dense->channels, op.name, conv.c, pointwise.k, time_text(dense->time),
+      time_text(time), dense->more_flop);
 }
 
 Fix fix_for(const RuleInput& input, const LayerGroup& layers) {
@@ -163,12 +164,13 @@ std::vector<Finding> check(const RuleInput& input) {
   Finding finding = finding_at_groups(
       input, {layers},
       fmt::format(
-          "Depthwise convolutions take {:.0f} % of the time and are memory-bound: the first "
+          "Depthwise convolutions take {} of the time and are memory-bound: the first "
           "does {:.1f} flop per byte{}.",
-          100 * layers.time_share, input.analysis.ops[first].cost.intensity().value(),
+          share_text(layers.time_share), input.analysis.ops[first].cost.intensity().value(),
           ridge ? fmt::format(", {} needs {:.0f}", input.device().name, ridge->value()) : ""),
       fix_for(input, layers), std::nullopt);
-  finding.evidence = {"Minimal traffic of the layer against the data sheet's ridge."};
+  finding.evidence = {
+      Evidence::estimated("Minimal traffic of the layer against the data sheet's ridge")};
   return {finding};
 }
 

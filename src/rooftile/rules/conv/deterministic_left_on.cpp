@@ -88,9 +88,9 @@ Finding finding_for(const Statement& statement, std::string_view what, Fix fix) 
       fmt::format("{} rules out the fastest algorithms, for gradients of convolutions above all",
                   what),
       std::move(fix));
-  finding.evidence = {
-      "PyTorch documentation, Reproducibility: deterministic operations are often slower",
-      "set without a condition"};
+  finding.evidence = {Evidence::published("deterministic operations are often slower",
+                                          "PyTorch documentation, Reproducibility"),
+                      Evidence::found("set without a condition")};
   return finding;
 }
 

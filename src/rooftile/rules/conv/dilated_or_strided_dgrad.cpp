@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "rooftile/analysis/convolution.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 
@@ -48,12 +49,13 @@ std::vector<Finding> check(const RuleInput& input) {
   if (layers.ops.empty() || !matters(layers)) return {};
   Finding finding = finding_at_groups(
       input, {layers},
-      fmt::format("Dilated convolutions and strided input gradients take {:.1f} % of the estimated "
+      fmt::format("Dilated convolutions and strided input gradients take {} of the estimated "
                   "time; cuDNN has few fast kernels for them, so it may be more.",
-                  100 * layers.time_share),
+                  share_text(layers.time_share)),
       {"Measure these layers; only another architecture changes them.", Exactness::not_applicable},
       std::nullopt);
-  finding.evidence = {"Estimated as plain convolutions of the same arithmetic."};
+  finding.evidence = {
+      Evidence::estimated("Estimated as plain convolutions of the same arithmetic.")};
   return {finding};
 }
 

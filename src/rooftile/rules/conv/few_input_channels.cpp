@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/convolution.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 
@@ -113,16 +114,17 @@ Finding few_channels_at(const RuleInput& input, const LayerGroup& layer, const C
       fmt::format("{} input channels fill {} of the 16 bytes that a {} Tensor Core kernel loads.",
                   conv.c, static_cast<double>(conv.c) * size_in_bytes(math), to_string(math)),
       {fmt::format("Let the data pipeline emit {} channels, the last {} zero, and pad the weights "
-                   "with zeros (+{:.0f} parameters, {:+.0f} % nominal work).",
+                   "with zeros (+{:.0f} parameters, {} nominal work).",
                    padded.c, padded.c - conv.c, count_parameters(changed) - count_parameters(op),
-                   100.0 * (static_cast<double>(padded.c) / static_cast<double>(conv.c) - 1)),
+                   change_text(static_cast<double>(padded.c) / static_cast<double>(conv.c) - 1)),
        Exactness::exact_arithmetic},
       saving);
-  finding.evidence = {padded.c == 4
-                          ? "4 channels suffice where the stride is 2 (NVIDIA Convolutional Layers "
-                            "User's Guide, \"Channels In and Out\")."
-                          : "Whole 16-byte groups of channels (NVIDIA Convolutional Layers User's "
-                            "Guide, checklist)."};
+  finding.evidence = {
+      padded.c == 4
+          ? Evidence::published("4 channels suffice where the stride is 2",
+                                "NVIDIA Convolutional Layers User's Guide, \"Channels In and Out\"")
+          : Evidence::published("Whole 16-byte groups of channels",
+                                "NVIDIA Convolutional Layers User's Guide, checklist")};
   return finding;
 }
 
@@ -167,9 +169,10 @@ std::optional<Finding> patches_at(const RuleInput& input, const LayerGroup& laye
                    inputs, inputs > pixels ? ", the last ones zero," : ""),
        Exactness::exact_arithmetic},
       saving);
-  finding.evidence = {
-      "a convolution without overlap is one product (Dosovitskiy et al., \"An Image is Worth 16x16 "
-      "Words\", 2021: a linear projection of flattened patches)"};
+  finding.evidence = {Evidence::published(
+      "a convolution without overlap is one product: a linear projection of flattened "
+      "patches",
+      "Dosovitskiy et al., An Image is Worth 16x16 Words, 2021")};
   return finding;
 }
 

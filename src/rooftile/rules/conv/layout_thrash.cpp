@@ -4,6 +4,7 @@
 #include <deque>
 #include <set>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 #include "rooftile/workload/graph.h"
@@ -136,13 +137,13 @@ std::vector<Finding> check(const RuleInput& input) {
   const Range<Seconds> time = total_time(input, conversions).time;
   Finding finding = finding_at_groups(
       input, {conversions},
-      fmt::format("Layout conversions around convolutions take {:.1f} % of the time and compute "
+      fmt::format("Layout conversions around convolutions take {} of the time and compute "
                   "nothing.",
-                  100 * conversions.time_share),
+                  share_text(conversions.time_share)),
       {"Keep one memory order from end to end: channels_last makes these permutes views.",
        Exactness::exact_arithmetic},
       Range<Seconds>{time.low * kLeastSaved, time.expected * (kLeastSaved + 1) / 2, time.high});
-  finding.evidence = {"Each conversion reads and writes its tensor once."};
+  finding.evidence = {Evidence::estimated("Each conversion reads and writes its tensor once.")};
   return {finding};
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/convolution.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 
@@ -55,17 +56,18 @@ std::vector<Finding> check(const RuleInput& input) {
   const Dtype math = input.analysis.ops[lowest].products.front().math;
   Finding finding = finding_at_groups(
       input, {layers},
-      fmt::format(
-          "1x1 convolutions take {:.0f} % of the time and are memory-bound: from {:.0f} flop "
-          "per byte, {} needs {:.0f} in {}.",
-          100 * layers.time_share, input.analysis.ops[lowest].cost.intensity().value(),
-          input.device().name, input.device().ridge(math)->value(), to_string(math)),
+      fmt::format("1x1 convolutions take {} of the time and are memory-bound: from {:.0f} flop "
+                  "per byte, {} needs {:.0f} in {}.",
+                  share_text(layers.time_share),
+                  input.analysis.ops[lowest].cost.intensity().value(), input.device().name,
+                  input.device().ridge(math)->value(), to_string(math)),
       {"Fuse or fold the normalisation, activation and residual add that follow them; aligning "
        "their "
        "channels gains little.",
        Exactness::not_applicable},
       std::nullopt);
-  finding.evidence = {"Minimal traffic of each layer against half the data sheet's ridge."};
+  finding.evidence = {
+      Evidence::estimated("Minimal traffic of each layer against half the data sheet's ridge")};
   return {finding};
 }
 

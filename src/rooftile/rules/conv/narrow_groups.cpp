@@ -83,9 +83,8 @@ Finding narrow_at(const RuleInput& input, const LayerGroup& layer, std::int64_t 
                    count_parameters(changed) - count_parameters(op)),
        Exactness::changes_training},
       saving);
-  finding.evidence = {
-      "Whole 16-byte groups of channels in each group (NVIDIA Convolutional Layers User's Guide, "
-      "checklist)."};
+  finding.evidence = {Evidence::published("Whole 16-byte groups of channels in each group",
+                                          "NVIDIA Convolutional Layers User's Guide, checklist")};
   return finding;
 }
 

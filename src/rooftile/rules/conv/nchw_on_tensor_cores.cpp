@@ -4,8 +4,10 @@
 #include "rooftile/analysis/conv_layout.h"
 #include "rooftile/analysis/convolution.h"
 #include "rooftile/analysis/time/math_unit.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
+#include "rooftile/rules/thresholds.h"
 
 namespace rooftile {
 
@@ -74,7 +76,7 @@ and around layers without such kernels stay. What other kernels or the host hide
 - PyTorch Inductor, torch/_inductor/graph.py, `decide_layout_opt`: the heuristic.
 )md";
 
-constexpr double kDominantShare = 0.5;
+constexpr double kDominantShare = threshold::kMost;
 
 bool is_nchw_on_tensor_cores(const RuleInput& input, std::size_t op) {
   const auto* conv = std::get_if<Convolution>(&input.workload.ops[op].body);
@@ -103,9 +105,9 @@ std::optional<Range<Seconds>> layout_saving(const RuleInput& input) {
 
 std::string message_for(const RuleInput& input, const LayerGroup& convs) {
   return fmt::format(
-      "Convolutions take {:.0f} % of the time and read NCHW tensors{}, which Tensor "
+      "Convolutions take {} of the time and read NCHW tensors{}, which Tensor "
       "Core kernels convert or read slowly.",
-      100 * convs.time_share,
+      share_text(convs.time_share),
       input.workload.layouts_known()
           ? ""
           : ", if the model is not channels_last already (an ONNX file cannot say)");
@@ -131,9 +133,10 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   Finding finding = finding_at_groups(input, {convs}, message_for(input, convs),
                                       fix_for(input, convs), layout_saving(input));
   finding.evidence = {
-      "28 torchvision networks with mixed precision gain 8 to 35 % (PyTorch tutorial, Channels "
-      "Last Memory Format).",
-      "PyTorch Inductor would choose channels_last for this network (decide_layout_opt)."};
+      Evidence::published("28 torchvision networks with mixed precision gain 8 to 35 %",
+                          "PyTorch tutorial, Channels Last Memory Format"),
+      Evidence::published("channels_last is what PyTorch Inductor would choose for this network",
+                          "torch/_inductor/graph.py, decide_layout_opt")};
   // The model may be channels_last already: then nothing is saved. Other runtimes than PyTorch
   // choose the layout themselves.
   if (!input.workload.layouts_known() && finding.saving) finding.saving->low = Seconds(0.0);

@@ -146,11 +146,11 @@ Finding finding_for(const SourceFacts& facts, const Program& program, const Size
                      : has_loop         ? *program.training_loops.front()->file
                                         : *layer.call->file;
   finding.evidence = {
-      fmt::format("{} at {}", layer.text, place_text(*layer.call, file)),
-      fmt::format("{} at {}", autocast.method, place_text(autocast, file)),
-      "no channels_last anywhere in the program",
-      "28 torchvision networks with mixed precision gain 8 to 35 %: PyTorch tutorial, Channels "
-      "Last Memory Format"};
+      Evidence::found(fmt::format("{} at {}", layer.text, place_text(*layer.call, file))),
+      Evidence::found(fmt::format("{} at {}", autocast.method, place_text(autocast, file))),
+      Evidence::found("no channels_last anywhere in the program"),
+      Evidence::published("28 torchvision networks with mixed precision gain 8 to 35 %",
+                          "PyTorch tutorial, Channels Last Memory Format")};
   return finding;
 }
 

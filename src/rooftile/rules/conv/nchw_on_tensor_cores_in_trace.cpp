@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/trace_finding.h"
 
@@ -22,18 +23,18 @@ bool is_convolution(const OpUse*, const KernelUse& kernel) {
   return kernel.facts.kernel_class == KernelClass::convolution;
 }
 
-std::vector<std::string> evidence_of(const TraceSummary& trace,
-                                     const std::vector<UseGroup>& groups) {
+std::vector<Evidence> evidence_of(const TraceSummary& trace, const std::vector<UseGroup>& groups) {
   constexpr std::size_t kMostTold = 3;
-  std::vector<std::string> lines;
+  std::vector<Evidence> lines;
   for (const UseGroup& group : groups) {
     if (lines.size() == kMostTold) break;
-    lines.push_back(fmt::format("measured: {} in {} runs of kernel {} under {}",
-                                duration_text(group.time), group.kernels,
-                                short_kernel_name(group.kernel->name), group_text(group)));
+    lines.push_back(Evidence::measured(
+        fmt::format("{} in {} runs of kernel {} under {}", time_text(group.time), group.kernels,
+                    short_kernel_name(group.kernel->name), group_text(group))));
   }
-  lines.push_back(fmt::format("measured: the convolutions themselves take {}",
-                              cost_text(trace, time_of_kernels(trace, is_convolution))));
+  lines.push_back(
+      Evidence::measured(fmt::format("the convolutions themselves take {}",
+                                     cost_text(trace, time_of_kernels(trace, is_convolution)))));
   return lines;
 }
 

@@ -5,8 +5,10 @@
 #include <numeric>
 
 #include "rooftile/analysis/convolution.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
+#include "rooftile/rules/thresholds.h"
 
 namespace rooftile {
 namespace conv_partial_last_wave_rule {
@@ -53,8 +55,8 @@ the present number of samples.
   (C*R*S); checklist: batch and channels divisible by at least 64 and ideally 256.
 )md";
 
-constexpr double kDominantShare = 0.5;
-constexpr double kMinGain = 0.05;  // of the convolutions' time, per sample
+constexpr double kDominantShare = threshold::kMost;
+constexpr double kMinGain = threshold::kBeyondModelError;  // of the convolutions' time, per sample
 constexpr std::int64_t kCandidates = 16;
 constexpr std::int64_t kBatchStep = 8;
 constexpr std::int64_t kSmallBatch = 24;  // a quarter of it is less than the step
@@ -168,10 +170,11 @@ Finding partial_wave_finding(const RuleInput& input, const LayerGroup& convs, st
   return finding_at_groups(
       input, {convs},
       fmt::format("At batch {} the convolutions' last waves of tiles leave SMs idle (mean wave "
-                  "efficiency {:.0f} %): batch {} takes {:.0f} % less of their time per sample.",
-                  batch, 100 * mean_wave_efficiency(input, convs), best.batch, 100 * gain),
-      {fmt::format("Use batch {} (activation memory {:+.0f} %).", best.batch,
-                   100.0 * (static_cast<double>(best.batch) / static_cast<double>(batch) - 1)),
+                  "efficiency {}): batch {} takes {} less of their time per sample.",
+                  batch, share_text(mean_wave_efficiency(input, convs)), best.batch,
+                  share_text(gain)),
+      {fmt::format("Use batch {} (activation memory {}).", best.batch,
+                   share_text(static_cast<double>(best.batch) / static_cast<double>(batch) - 1)),
        training ? Exactness::changes_training : Exactness::exact_arithmetic},
       best.saving);
 }
@@ -189,10 +192,9 @@ std::vector<Finding> check(const RuleInput& input) {
   const Choice best = best_batch(input, batch);
   if (best.saving.expected < kMinGain * total_time(input, convs).time.expected) return {};
   Finding finding = partial_wave_finding(input, convs, batch, best);
-  finding.evidence = {
-      fmt::format("{} SMs compute one tile each at a time (NVIDIA Matrix "
-                  "Multiplication Background User's Guide, \"Wave Quantization\").",
-                  input.device().sms)};
+  finding.evidence = {Evidence::published(
+      fmt::format("{} SMs compute one tile each at a time", input.device().sms),
+      "NVIDIA Matrix Multiplication Background User's Guide, \"Wave Quantization\"")};
   return {finding};
 }
 

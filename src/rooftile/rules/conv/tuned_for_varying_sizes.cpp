@@ -57,8 +57,9 @@ Finding finding_for(const Statement& statement, const SizeSign& size) {
                              size.text),
                  std::move(fix));
   finding.evidence = {
-      fmt::format("{} ({})", size.text, place_text(*size.call, *statement.file)),
-      "PyTorch documentation, Reproducibility: benchmarking runs for each new set of sizes"};
+      Evidence::found(fmt::format("{} ({})", size.text, place_text(*size.call, *statement.file))),
+      Evidence::published("benchmarking runs for each new set of sizes",
+                          "PyTorch documentation, Reproducibility")};
   return finding;
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "rooftile/analysis/convolution.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 #include "rooftile/workload/graph.h"
@@ -89,9 +90,9 @@ Fix widen(const Op& op, const Convolution& wide, bool before_batch_norm) {
   widened.body = wide;
   const double extra = count_parameters(widened) - count_parameters(op);
   std::string text = fmt::format(
-      "Use {} -> {} channels instead of {} -> {} (+{:.0f} parameters, +{:.1f} % of the layer); for "
+      "Use {} -> {} channels instead of {} -> {} (+{:.0f} parameters, +{} of the layer); for "
       "trained weights append zero channels",
-      wide.c, wide.k, conv.c, conv.k, extra, 100 * extra / count_parameters(op));
+      wide.c, wide.k, conv.c, conv.k, extra, share_text(extra / count_parameters(op)));
   text += before_batch_norm
               ? " and keep the next layer's weights for them at zero, since BatchNorm shifts them."
               : " that the next layer reads with zero weights.";
@@ -111,14 +112,14 @@ Finding unaligned_at(const RuleInput& input, const Graph& graph, const LayerGrou
                   unaligned_counts(std::get<Convolution>(op.body), step), step, to_string(math)),
       widen(op, wide, feeds_batch_norm(graph, input.workload, first)), saving);
   finding.evidence = {
-      fmt::format("16 bytes are {} channels of {} (NVIDIA Convolutional Layers User's Guide, "
-                  "checklist).",
-                  step, to_string(math)),
-      "cuDNN before 7.6.3 leaves the Tensor Cores out here, newer versions are only slower "
-      "(NVIDIA, "
-      "Get Started With Deep Learning Performance).",
-      fmt::format("{:.0f} flop per byte: math-bound on {} (minimal traffic, data-sheet ridge).",
-                  input.analysis.ops[first].cost.intensity().value(), input.device().name)};
+      Evidence::published(fmt::format("16 bytes are {} channels of {}", step, to_string(math)),
+                          "NVIDIA Convolutional Layers User's Guide, checklist"),
+      Evidence::published(
+          "cuDNN before 7.6.3 leaves the Tensor Cores out here, newer versions are only slower",
+          "NVIDIA, Get Started With Deep Learning Performance"),
+      Evidence::estimated(
+          fmt::format("{:.0f} flop per byte: math-bound on {} (minimal traffic, data-sheet ridge).",
+                      input.analysis.ops[first].cost.intensity().value(), input.device().name))};
   soften_unless_clear(input, finding);
   return finding;
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "rooftile/analysis/batchnorm.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 #include "rooftile/workload/graph.h"
@@ -45,16 +46,16 @@ std::vector<Finding> check(const RuleInput& input) {
   if (norms.ops.empty() || !matters(norms)) return {};
   Finding finding = finding_at_groups(
       input, {norms},
-      fmt::format(
-          "BatchNorm right behind a convolution or Linear layer takes {:.1f} % of the time; "
-          "in inference it is a constant that belongs into the weights.",
-          100 * norms.time_share),
+      fmt::format("BatchNorm right behind a convolution or Linear layer takes {} of the time; "
+                  "in inference it is a constant that belongs into the weights.",
+                  share_text(norms.time_share)),
       {"Fold it into the layer before: fuse_conv_bn_eval, Inductor freezing, or the runtime's "
        "graph "
        "optimisation.",
        Exactness::exact_arithmetic},
       total_time(input, norms).time);
-  finding.evidence = {"Each BatchNorm reads and writes its tensor once; folded it moves nothing."};
+  finding.evidence = {Evidence::estimated(
+      "Each BatchNorm reads and writes its tensor once; folded it moves nothing.")};
   return {finding};
 }
 

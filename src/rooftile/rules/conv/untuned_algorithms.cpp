@@ -8,6 +8,7 @@
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/rules/trace_finding.h"
@@ -160,10 +161,11 @@ Finding finding_for(const Program& program, const SizedLayer& layer, const SizeS
       layer.text);
   const Statement* at = import != nullptr ? import : file.body.front();
   Finding finding = finding_at(*at, message, std::move(fix));
-  finding.evidence = {fmt::format("{} at {}", layer.text, place_text(*layer.call, file)),
-                      fmt::format("one size: {} at {}", size.text, place_text(*size.call, file)),
-                      "cudnn.benchmark is set nowhere in the program",
-                      "PyTorch performance tuning guide, Enable cuDNN auto-tuner"};
+  finding.evidence = {
+      Evidence::found(fmt::format("{} at {}", layer.text, place_text(*layer.call, file))),
+      Evidence::found(fmt::format("one size: {} at {}", size.text, place_text(*size.call, file))),
+      Evidence::found("cudnn.benchmark is set nowhere in the program"),
+      Evidence::published("PyTorch performance tuning guide, Enable cuDNN auto-tuner")};
   return finding;
 }
 
@@ -211,17 +213,17 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   if (groups.empty() || time < kWeighs * all || !is_visible(trace, time)) return {};
   Finding finding = about_group(
       trace, groups.front(),
-      fmt::format("cuDNN's fallback algorithms take {:.0f} % of the time of convolutions: {} of {}",
-                  100 * (time / all), cost_text(trace, time), duration_text(per_step(trace, all))),
+      fmt::format("cuDNN's fallback algorithms take {} of the time of convolutions: {} of {}",
+                  share_text(time / all), cost_text(trace, time), time_text(per_step(trace, all))),
       {"Set torch.backends.cudnn.benchmark = True where input sizes repeat, and leave cuDNN memory "
        "for its workspace",
        Exactness::exact_arithmetic});
   constexpr std::size_t kMostNamed = 3;
   for (const UseGroup& group : groups) {
     if (finding.evidence.size() == kMostNamed) break;
-    finding.evidence.push_back(fmt::format("measured: {} under {} takes {}",
-                                           short_kernel_name(group.kernel->name), group_text(group),
-                                           cost_text(trace, group.time)));
+    finding.evidence.push_back(Evidence::measured(
+        fmt::format("{} under {} takes {}", short_kernel_name(group.kernel->name),
+                    group_text(group), cost_text(trace, group.time))));
   }
   return {{"", std::move(finding)}};
 }

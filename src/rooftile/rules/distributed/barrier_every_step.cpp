@@ -42,7 +42,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (call->statement->value == call->expr) add_edit(remove_statement(*call->statement), fix);
     Finding finding = finding_at(
         *call, "all processes wait for each other and for the GPU in every step", std::move(fix));
-    finding.evidence = {"PyTorch documentation, torch.distributed.barrier"};
+    finding.evidence = {Evidence::published("PyTorch documentation, torch.distributed.barrier")};
     findings.push_back(std::move(finding));
   }
   return findings;

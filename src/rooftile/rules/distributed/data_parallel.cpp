@@ -116,7 +116,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
         {"Use DistributedDataParallel with one process per GPU (torchrun --nproc_per_node=8), "
          "which only exchanges gradients",
          Exactness::exact_arithmetic});
-    finding.evidence = {"PyTorch performance tuning guide, Use efficient data-parallel backend"};
+    finding.evidence = {Evidence::published(
+        "PyTorch performance tuning guide, Use efficient data-parallel backend")};
     findings.push_back(std::move(finding));
   }
   return findings;

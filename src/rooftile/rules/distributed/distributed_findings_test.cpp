@@ -112,7 +112,7 @@ kernel 7 100us 400us ampere_sgemm_128x64_nt corr=2
 TEST(ExposedCommunication, GradientsOneByOneBelongInBuckets) {
   // 100 x 0.4 MB = 40 MB: two buckets of 25 MiB; with the first and the last, four.
   EXPECT_THAT(fix_of(training(100, 100'000, true)),
-              HasSubstr("100 all-reduces per step of 0.38 MiB on average would be about 4"));
+              HasSubstr("100 all-reduces per step of 391 KiB on average would be about 4"));
   EXPECT_THAT(fix_of(training(2, 5'000'000, true)), HasSubstr("bucket_cap_mb"));
   EXPECT_THAT(fix_of(training(4, 2'500'000, false)), HasSubstr("during the backward pass"));
 }

@@ -141,7 +141,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     Finding finding = finding_at(
         *sampler, "set_epoch is never called: every epoch visits the samples in the same order",
         {"Call sampler.set_epoch(epoch) at the start of each epoch", Exactness::changes_training});
-    finding.evidence = {"PyTorch documentation, DistributedSampler.set_epoch"};
+    finding.evidence = {Evidence::published("PyTorch documentation, DistributedSampler.set_epoch")};
     findings.push_back(std::move(finding));
   }
   return findings;

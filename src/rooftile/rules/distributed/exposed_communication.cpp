@@ -7,7 +7,9 @@
 
 #include "rooftile/analysis/trace/collectives.h"
 #include "rooftile/analysis/trace/measured_workload.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
+#include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -68,7 +70,7 @@ estimated.
   execution if using DistributedDataParallel(find_unused_parameters=True)".
 )md";
 
-constexpr double kMinShare = 0.02;
+constexpr double kMinShare = threshold::kShowsInARun;
 constexpr std::size_t kMostTold = 3;
 // Of the backward pass. In order, three buckets of equal size begin at a third.
 constexpr double kLate = 0.6;
@@ -85,18 +87,18 @@ std::string name_of(const CollectiveUse& use) {
   return use.shape.name.empty() ? short_kernel_name(use.kernel) : use.shape.name;
 }
 
-std::vector<std::string> largest(const TraceSummary& trace) {
+std::vector<Evidence> largest(const TraceSummary& trace) {
   std::vector<const CollectiveUse*> uses;
   for (const CollectiveUse& use : trace.collectives) uses.push_back(&use);
   std::sort(uses.begin(), uses.end(),
             [](const CollectiveUse* a, const CollectiveUse* b) { return a->awaited > b->awaited; });
-  std::vector<std::string> lines;
+  std::vector<Evidence> lines;
   for (const CollectiveUse* use : uses) {
     if (lines.size() == kMostTold || use->awaited <= Seconds(0)) break;
-    lines.push_back(fmt::format("measured: {} {}: {} waited for, {} exposed of {}", name_of(*use),
-                                count_text(trace, window_count(trace, use->count), "run"),
-                                duration_text(use->awaited), duration_text(use->exposed),
-                                duration_text(use->time)));
+    lines.push_back(Evidence::measured(
+        fmt::format("{} {}: {} waited for, {} exposed of {}", name_of(*use),
+                    count_text(trace, window_count(trace, use->count), "run"),
+                    time_text(use->awaited), time_text(use->exposed), time_text(use->time))));
   }
   return lines;
 }
@@ -191,7 +193,7 @@ std::optional<Fix> propose_buckets_by_time(const TraceSummary& trace, const Traf
   return Fix{fmt::format("Reduce the gradients in buckets, during the backward pass: {:.0f} "
                          "all-reduces per step, half of them below {}, are one for each parameter "
                          "(DistributedDataParallel, or one flat buffer)",
-                         each, duration_text(usual)),
+                         each, time_text(usual)),
              Exactness::exact_arithmetic};
 }
 
@@ -203,13 +205,12 @@ std::optional<Fix> propose_buckets(const TraceSummary& trace, const Traffic& tra
   const double buckets = traffic.bytes / kBucket / steps + kFirstAndLast;
   const double each = static_cast<double>(traffic.count) / steps;
   if (each < kFarMore * buckets) return std::nullopt;
-  return Fix{
-      fmt::format("Reduce the gradients in buckets, during the backward pass: {:.0f} "
-                  "all-reduces per step of {:.2g} MiB on average would be about {:.0f} of 25 "
-                  "MiB (DistributedDataParallel, or one flat buffer)",
-                  each, traffic.bytes.value() / static_cast<double>(traffic.count) / 1048576,
-                  std::ceil(buckets)),
-      Exactness::exact_arithmetic};
+  return Fix{fmt::format("Reduce the gradients in buckets, during the backward pass: {:.0f} "
+                         "all-reduces per step of {} on average would be about {:.0f} of 25 "
+                         "MiB (DistributedDataParallel, or one flat buffer)",
+                         each, bytes_text(traffic.bytes / static_cast<double>(traffic.count)),
+                         std::ceil(buckets)),
+             Exactness::exact_arithmetic};
 }
 
 Fix propose_for_gradients(const TraceSummary& trace, const Traffic& traffic) {
@@ -416,8 +417,8 @@ std::vector<Finding> check(std::span<const TraceSummary> ranks) {
     if (transfer < kMinShare * trace.time.span) return {};
     Finding finding = about_trace(
         trace,
-        fmt::format("computation waits {} for communication ({:.0f} % of all communication){}",
-                    cost_text(trace, awaited), 100 * (awaited / trace.time.communication),
+        fmt::format("computation waits {} for communication ({} of all communication){}",
+                    cost_text(trace, awaited), share_text(awaited / trace.time.communication),
                     mostly_waits ? "; the messages are small, so most of it is waiting for ranks "
                                    "that come later"
                                  : ""),
@@ -426,27 +427,27 @@ std::vector<Finding> check(std::span<const TraceSummary> ranks) {
       finding.message += fmt::format(
           "; {} not counted: {} up to {}, far longer than the others (NCCL connects, or another "
           "rank comes late)",
-          duration_text(per_step(trace, apart.beyond)),
+          time_text(per_step(trace, apart.beyond)),
           apart.count == 1 ? "one run takes" : fmt::format("{} runs take", apart.count),
-          duration_text(apart.longest));
+          time_text(apart.longest));
     }
     finding.evidence = largest(trace);
     if (const double late = wait_for_first_bucket(trace.gradients); late > kLate) {
       const GradientReductions& gradients = trace.gradients;
-      finding.evidence.push_back(fmt::format(
-          "measured: the first of {} gradient reductions begins when {:.0f} % of the backward pass "
-          "have gone by: the buckets are not in the order in which gradients come",
-          gradients.reductions / gradients.passes, 100 * late));
+      finding.evidence.push_back(Evidence::measured(
+          fmt::format("the first of {} gradient reductions begins when {} of the backward pass "
+                      "have gone by: the buckets are not in the order in which gradients come",
+                      gradients.reductions / gradients.passes, share_text(late))));
     }
     if (const Seconds free = trace.time.exposed_communication - awaited; free > Seconds(0)) {
-      finding.evidence.push_back(
+      finding.evidence.push_back(Evidence::found(
           fmt::format("{} more of it is exposed, but the host had launched nothing that waited for "
                       "it: not counted",
-                      duration_text(free)));
+                      time_text(free))));
     }
     if (waiting > Seconds(0)) {
-      finding.evidence.push_back(
-          fmt::format("{} of it are waiting for other ranks, not counted", duration_text(waiting)));
+      finding.evidence.push_back(Evidence::found(
+          fmt::format("{} of it are waiting for other ranks, not counted", time_text(waiting))));
     }
     return {{"", std::move(finding)}};
   });

@@ -160,11 +160,12 @@ Finding finding_for(const SourceFacts& facts, const Accumulation& found) {
        Exactness::exact_arithmetic});
   if (is_off_by_default(facts, *found.test)) finding.own_level = Level::advice;
   finding.evidence = {
-      fmt::format("{} at {}",
-                  found.test->kind == StatementKind::if_ ? "the optimizer steps only under the test"
-                                                         : "loop of micro-batches",
-                  place_text(*found.test, *found.backward->file)),
-      "PyTorch documentation, DistributedDataParallel.no_sync"};
+      Evidence::found(fmt::format("{} at {}",
+                                  found.test->kind == StatementKind::if_
+                                      ? "the optimizer steps only under the test"
+                                      : "loop of micro-batches",
+                                  place_text(*found.test, *found.backward->file))),
+      Evidence::published("PyTorch documentation, DistributedDataParallel.no_sync")};
   return finding;
 }
 

@@ -43,7 +43,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
     Finding finding =
         finding_at(*call, "each gradient is copied into a buffer for the exchange, and kept twice",
                    std::move(fix));
-    finding.evidence = {"PyTorch documentation, DistributedDataParallel, gradient_as_bucket_view"};
+    finding.evidence = {Evidence::published(
+        "PyTorch documentation, DistributedDataParallel, gradient_as_bucket_view")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -83,8 +83,9 @@ Finding finding_for(const Call& call, const ScalingEvent& unscale) {
                    code_text(*unscale.at->call->file, unscale.scaler)),
        Exactness::changes_numerics});
   finding.evidence = {
-      fmt::format("unscale_ at {}", place_text(*unscale.at->call, *call.file)),
-      "PyTorch documentation, torch.amp.GradScaler: unscale_ finds inf, step skips by that"};
+      Evidence::found(fmt::format("unscale_ at {}", place_text(*unscale.at->call, *call.file))),
+      Evidence::published("unscale_ finds inf, step skips by that",
+                          "PyTorch documentation, torch.amp.GradScaler")};
   return finding;
 }
 

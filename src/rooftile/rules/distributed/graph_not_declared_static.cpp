@@ -57,7 +57,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
                    searches ? "DDP searches for unused parameters again in every step"
                             : "activation checkpointing keeps DDP from exchanging gradients early",
                    std::move(fix));
-    finding.evidence = {"PyTorch documentation, DistributedDataParallel, static_graph"};
+    finding.evidence = {
+        Evidence::published("PyTorch documentation, DistributedDataParallel, static_graph")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -80,11 +80,13 @@ Finding finding_for(const Call& wrap, const ClassDef& def, const std::vector<std
                   def.name),
       {fmt::format("Make the layers of {} in the order in which forward runs them", def.name),
        Exactness::changes_training});
-  finding.evidence = {
-      fmt::format("forward runs {} first, which is made behind {}",
-                  def.layers[order.front()].attribute, def.layers[order.back()].attribute),
-      "PyTorch notes, Distributed Data Parallel: buckets in the reverse order of parameters()",
-      "PyTorch reducer, should_rebuild_buckets: not under find_unused_parameters"};
+  finding.evidence = {Evidence::found(fmt::format("forward runs {} first, which is made behind {}",
+                                                  def.layers[order.front()].attribute,
+                                                  def.layers[order.back()].attribute)),
+                      Evidence::published("buckets in the reverse order of parameters()",
+                                          "PyTorch notes, Distributed Data Parallel"),
+                      Evidence::published("not under find_unused_parameters",
+                                          "PyTorch reducer, should_rebuild_buckets")};
   return finding;
 }
 

@@ -281,8 +281,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
           {"Add the value up on each GPU, and exchange it every 50 steps or so when it is logged",
            Exactness::bit_exact});
       finding.evidence = {
-          "no backward below uses the result",
-          "PyTorch performance tuning guide, Avoid unnecessary CPU-GPU synchronization"};
+          Evidence::found("no backward below uses the result"),
+          Evidence::published(
+              "PyTorch performance tuning guide, Avoid unnecessary CPU-GPU synchronization")};
       findings.push_back(std::move(finding));
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -71,20 +72,19 @@ std::vector<Finding> check(std::span<const TraceSummary> ranks) {
   const TraceSummary& slowest = ranks[spread.slowest];
   if (spread.longest <= kImbalance * spread.mean) return {};
   const Seconds gain = std::min(spread.longest - spread.mean, spread.exposed);
-  if (gain < kMinTimeShare * pass_time(slowest)) return {};
+  if (gain < threshold::kReported * pass_time(slowest)) return {};
   Finding finding = about_trace(
       slowest,
       fmt::format(
           "rank {} computes {} per step, {:.2f} times the mean of {} ranks; the others wait",
-          slowest.rank ? fmt::format("{}", *slowest.rank) : "?", duration_text(spread.longest),
+          slowest.rank ? fmt::format("{}", *slowest.rank) : "?", time_text(spread.longest),
           spread.longest / spread.mean, ranks.size()),
       {"Give every rank the same work: constant tokens per batch, samples bucketed by length",
        Exactness::changes_training});
   finding.saving = Range<Seconds>{0.5 * gain, gain, gain};
-  finding.evidence = {
-      fmt::format("measured: mean compute {} per step; the other ranks communicate "
-                  "alone for {} per step",
-                  duration_text(spread.mean), duration_text(spread.exposed))};
+  finding.evidence = {Evidence::measured(
+      fmt::format("mean compute {} per step; the other ranks communicate alone for {} per step",
+                  time_text(spread.mean), time_text(spread.exposed)))};
   return {finding};
 }
 

@@ -125,7 +125,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
                      "set_epoch(epoch) on it in each epoch",
                      name),
          Exactness::changes_training});
-    finding.evidence = {"PyTorch documentation, torch.utils.data.distributed.DistributedSampler"};
+    finding.evidence = {Evidence::published(
+        "PyTorch documentation, torch.utils.data.distributed.DistributedSampler")};
     findings.push_back(std::move(finding));
   }
   return findings;

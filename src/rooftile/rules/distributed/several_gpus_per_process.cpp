@@ -90,7 +90,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
         {"Run one process per GPU: torch.cuda.set_device(local_rank), then "
          "device_ids=[local_rank]",
          Exactness::exact_arithmetic});
-    finding.evidence = {"PyTorch documentation, DistributedDataParallel, device_ids"};
+    finding.evidence = {
+        Evidence::published("PyTorch documentation, DistributedDataParallel, device_ids")};
     findings.push_back(std::move(finding));
   }
   return findings;

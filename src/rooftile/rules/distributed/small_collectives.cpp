@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/trace/collectives.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -93,16 +94,15 @@ std::vector<Finding> check(const RuleInput& input) {
         const Seconds most = std::max(Seconds(0), smalls.awaited - transfer);
         Finding finding = about_trace(
             trace,
-            fmt::format("{} of {:.0f} KiB on average run alone, and computation waits {} for them",
+            fmt::format("{} of {} on average run alone, and computation waits {} for them",
                         count_text(trace, window_count(trace, smalls.count), "small collective"),
-                        smalls.bytes / static_cast<double>(smalls.count) / 1024,
+                        bytes_text(Bytes(smalls.bytes / static_cast<double>(smalls.count))),
                         cost_text(trace, smalls.awaited)),
             propose(smalls), Range<Seconds>{Seconds(0), 0.5 * most, most});
         finding.count = smalls.count;
-        finding.evidence = {
-            fmt::format("measured: {} each on average, {} in all",
-                        duration_text(smalls.time / static_cast<double>(smalls.count)),
-                        duration_text(smalls.time))};
+        finding.evidence = {Evidence::measured(fmt::format(
+            "{} each on average, {} in all",
+            time_text(smalls.time / static_cast<double>(smalls.count)), time_text(smalls.time)))};
         return {{"", std::move(finding)}};
       });
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "rooftile/analysis/trace/collectives.h"
+#include "rooftile/base/quantity_text.h"
+#include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -38,9 +40,9 @@ is, of each collective at which it is the last, the waiting of the rank before i
 - Holistic Trace Analysis (facebookresearch), `get_potential_stragglers`.
 )md";
 
-constexpr double kAwaited = 0.25;   // its own waiting to that of the others, at the most
-constexpr double kExplained = 0.5;  // of the waiting, by longer computation: uneven work
-constexpr double kMostly = 0.5;     // of the collectives, at which it is the last
+constexpr double kAwaited = 0.25;             // its own waiting to that of the others, at the most
+constexpr double kExplained = 0.5;            // of the waiting, by longer computation: uneven work
+constexpr double kMostly = threshold::kMost;  // of the collectives, at which it is the last
 
 // Per step of each rank.
 struct Straggler {
@@ -102,7 +104,7 @@ std::string message(std::span<const TraceSummary> ranks, const RankWaits& waits,
       straggler.rank ? fmt::format("{}", *straggler.rank) : "?", waits.last[found.rank], waits.runs,
       ranks.size() == 2 ? "the other rank waits"
                         : fmt::format("the other {} ranks wait", ranks.size() - 1),
-      duration_text(found.others));
+      time_text(found.others));
 }
 
 std::vector<Finding> check(std::span<const TraceSummary> ranks) {
@@ -110,7 +112,7 @@ std::vector<Finding> check(std::span<const TraceSummary> ranks) {
   if (!waits) return {};
   const Straggler found = straggler_of(ranks, *waits);
   const TraceSummary& straggler = ranks[found.rank];
-  if (found.gain < kMinTimeShare * pass_time(straggler)) return {};
+  if (found.gain < threshold::kReported * pass_time(straggler)) return {};
   const bool is_mostly_last =
       static_cast<double>(waits->last[found.rank]) >= kMostly * static_cast<double>(waits->runs);
   if (!is_mostly_last || found.own > kAwaited * found.others || computes_longer(ranks, found)) {
@@ -119,15 +121,15 @@ std::vector<Finding> check(std::span<const TraceSummary> ranks) {
   Finding finding =
       about_trace(straggler, message(ranks, *waits, found), propose(straggler, found));
   finding.saving = Range<Seconds>{0.5 * found.gain, found.gain, found.gain};
-  finding.evidence = {
-      "measured: run times of the same collectives on all ranks" +
+  finding.evidence = {Evidence::measured(
+      "run times of the same collectives on all ranks" +
       (found.own > Seconds(0)
-           ? fmt::format("; the straggler itself waits {} per step", duration_text(found.own))
-           : std::string())};
+           ? fmt::format("; the straggler itself waits {} per step", time_text(found.own))
+           : std::string()))};
   if (ranks.size() > 2) {
-    finding.evidence.push_back(fmt::format(
-        "measured: the last of the other ranks comes {} per step earlier, which bounds the gain",
-        duration_text(found.gain)));
+    finding.evidence.push_back(Evidence::measured(
+        fmt::format("the last of the other ranks comes {} per step earlier, which bounds the gain",
+                    time_text(found.gain))));
   }
   return {finding};
 }

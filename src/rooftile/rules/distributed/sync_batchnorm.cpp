@@ -39,7 +39,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
         *call, "every BatchNorm exchanges its statistics between the GPUs, forward and backward",
         {"Keep BatchNorm local where each GPU has about 16 samples or more",
          Exactness::changes_training});
-    finding.evidence = {"PyTorch documentation, torch.nn.SyncBatchNorm"};
+    finding.evidence = {Evidence::published("PyTorch documentation, torch.nn.SyncBatchNorm")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -60,9 +60,11 @@ Finding finding_for(const SizeSign& size, const Call& wrap) {
        "ranks of one step",
        Exactness::changes_training});
   finding.evidence = {
-      fmt::format("DistributedDataParallel at {}", place_text(wrap, *size.call->file)),
-      "no bucket, batch sampler or budget of tokens anywhere in the program",
-      "settle it with recordings of several ranks: rooftile check rank*.json.gz"};
+      Evidence::found(
+          fmt::format("DistributedDataParallel at {}", place_text(wrap, *size.call->file))),
+      Evidence::found("no bucket, batch sampler or budget of tokens anywhere in the program"),
+      Evidence::to_check(
+          "settle it with recordings of several ranks: rooftile check rank*.json.gz")};
   return finding;
 }
 

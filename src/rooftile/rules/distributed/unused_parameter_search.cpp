@@ -209,9 +209,11 @@ std::vector<Finding> find(const SourceFacts& facts) {
     Finding finding = finding_at(
         *call, "DDP walks the whole graph after each forward to look for unused parameters",
         std::move(fix));
-    finding.evidence = {def != nullptr ? fmt::format("forward of {} has no branch", def->name)
-                                       : "no frozen or dropped layers are seen in the program",
-                        "PyTorch documentation, DistributedDataParallel, find_unused_parameters"};
+    finding.evidence = {
+        def != nullptr ? Evidence::found(fmt::format("forward of {} has no branch", def->name))
+                       : Evidence::found("no frozen or dropped layers are seen in the program"),
+        Evidence::published(
+            "PyTorch documentation, DistributedDataParallel, find_unused_parameters")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/base/quantity_text.h"
+#include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -33,8 +35,8 @@ The measured time less the model's range. What other kernels or the host hide is
 - The time model and its accuracy on measured GEMMs: docs/time_model.md.
 )md";
 
-constexpr double kMinShare = 0.02;    // of the window
-constexpr double kBeyond = 1.1;       // of the model's high end
+constexpr double kMinShare = threshold::kShowsInARun;  // of the window
+constexpr double kBeyond = 1.1;                        // of the model's high end
 constexpr double kMostOverlap = 0.1;  // of the window, communication beside computation
 constexpr Seconds kLong = microseconds(30);
 
@@ -88,10 +90,10 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGro
   Finding finding = about_group(
       trace, group,
       fmt::format(
-          "{} reaches {:.0f} % of the rate this GPU attains for the shape: {} instead of about {} "
+          "{} reaches {} of the rate this GPU attains for the shape: {} instead of about {} "
           "a run, {} in all",
-          group_text(group), 100 * (judged.model.expected / group.time),
-          duration_text(group.time / runs), duration_text(judged.model.expected / runs),
+          group_text(group), share_text(judged.model.expected / group.time),
+          time_text(group.time / runs), time_text(judged.model.expected / runs),
           cost_text(trace, group.time)),
       {"Compare library versions and kernel choices (cudnn.benchmark, cuBLASLt, max-autotune), and "
        "the GPU's clock under load",
@@ -99,10 +101,10 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGro
       gain_of_kernel_time(trace, saved));
   finding.count = judged.runs;
   finding.ops = workload_ops_of(input, group);
-  finding.evidence = {
-      fmt::format("measured: {} a run in kernel {}; the model says {} to {}",
-                  duration_text(group.time / runs), short_kernel_name(group.kernel->name),
-                  duration_text(judged.model.low / runs), duration_text(judged.model.high / runs))};
+  finding.evidence = {Evidence::measured(
+      fmt::format("{} a run in kernel {}; the model says {} to {}", time_text(group.time / runs),
+                  short_kernel_name(group.kernel->name), time_text(judged.model.low / runs),
+                  time_text(judged.model.high / runs)))};
   note_pace(trace, finding);
   return finding;
 }
@@ -119,17 +121,12 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
     const std::optional<Judged> judged = modelled(input, group);
     if (!judged || group.time < kLong * static_cast<double>(judged->runs)) continue;
     if (group.time < kBeyond * judged->model.high) continue;
-    Finding finding = describe(input, trace, group, *judged);
-    if (!is_visible(trace, finding.saving->expected * window_steps(trace))) continue;
-    cases.push_back({group.name + group.shape, std::move(finding)});
+    add_if_visible(trace, group.name + group.shape, describe(input, trace, group, *judged), cases);
   }
   return cases;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input.workload.traces,
-                     [&](const TraceSummary& trace) { return judge(input, trace); });
-}
+std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
 
 }  // namespace gemm_below_attainable_rate_rule
 

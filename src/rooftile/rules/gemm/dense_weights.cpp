@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/thresholds.h"
 
 namespace rooftile {
 namespace gemm_dense_weights_rule {
@@ -38,7 +40,7 @@ and PyTorch measured 1.1 to 1.6 times as fast on whole layers.
 )md";
 
 constexpr int kFirstWithSparsity = 80;  // compute capability
-constexpr double kMinShare = 0.3;
+constexpr double kMinShare = threshold::kWorthSparsity;
 // torch.sparse.SparseSemiStructuredTensorCUTLASS, in 16 bits.
 constexpr std::int64_t kMultipleOfN = 32, kMultipleOfK = 64;
 
@@ -66,14 +68,15 @@ std::vector<Finding> check(const RuleInput& input) {
   if (share < kMinShare) return {};
   Finding finding = finding_at_groups(
       input, groups,
-      fmt::format("{:.0f} % of the time goes into math-bound layers with dense weights; with 2:4 "
+      fmt::format("{} of the time goes into math-bound layers with dense weights; with 2:4 "
                   "sparsity it could be {} less, at most",
-                  100 * share, seconds_text(time / 2)),
+                  share_text(share), time_text(time / 2)),
       {"Prune two of every four weights along k, fine-tune, and run the layers through cuSPARSELt "
        "or torch.sparse's semi-structured tensors",
        Exactness::changes_training},
       std::nullopt);
-  finding.evidence = {"up to twice the dense rate: NVIDIA A100 architecture whitepaper, 2020"};
+  finding.evidence = {Evidence::published("up to twice the dense rate",
+                                          "NVIDIA A100 architecture whitepaper, 2020")};
   return {finding};
 }
 

@@ -107,8 +107,9 @@ Finding judge(const RuleInput& input, const LayerGroup& group, const std::vector
       fmt::format("fp8 GEMMs need multiples of 16, found {}: torch._scaled_mm raises an error",
                   join(causes, " and ")),
       propose(input, op, dims), std::nullopt);
-  finding.evidence = {"fp8 needs all 16-byte conditions: cuBLAS documentation, Tensor Core Usage",
-                      "sizes checked: PyTorch, torch._scaled_mm"};
+  finding.evidence = {Evidence::published("fp8 needs all 16-byte conditions",
+                                          "cuBLAS documentation, Tensor Core Usage"),
+                      Evidence::published("sizes checked", "PyTorch, torch._scaled_mm")};
   return finding;
 }
 

@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/base/quantity_text.h"
+#include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -32,7 +34,7 @@ size may get another tile. A third is assumed likely.
 - NVIDIA, Matrix Multiplication Background User's Guide, "Tile Quantization".
 )md";
 
-constexpr double kMinShare = 0.02;  // of the window
+constexpr double kMinShare = threshold::kShowsInARun;  // of the window
 constexpr double kFull = 0.8;
 constexpr double kLikely = 1.0 / 3;
 
@@ -81,9 +83,10 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGro
   const Seconds unused = (1 - tiling.efficiency) * kernel_time(group);
   Finding finding = about_group(
       trace, group,
-      fmt::format("{}: an output of {}x{} fills {:.0f} % of its {}x{} tiles; the kernel takes {}",
-                  group_text(group), tiling.product.m, tiling.product.n, 100 * tiling.efficiency,
-                  facts.tile_m, facts.tile_n, cost_text(trace, kernel_time(group))),
+      fmt::format("{}: an output of {}x{} fills {} of its {}x{} tiles; the kernel takes {}",
+                  group_text(group), tiling.product.m, tiling.product.n,
+                  share_text(tiling.efficiency), facts.tile_m, facts.tile_n,
+                  cost_text(trace, kernel_time(group))),
       {fmt::format("In the next model choose widths and token counts that are multiples of {} and "
                    "{}",
                    facts.tile_m, facts.tile_n),
@@ -92,9 +95,11 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGro
   finding.count = group.kernel->count;
   finding.ops = workload_ops_of(input, group);
   finding.evidence = {
-      fmt::format("measured: kernel {} with {:.0f} blocks", short_kernel_name(group.kernel->name),
-                  count_blocks(group.kernel->launch)),
-      "NVIDIA Matrix Multiplication Background User's Guide, Tile Quantization"};
+      Evidence::measured(fmt::format("kernel {} with {:.0f} blocks",
+                                     short_kernel_name(group.kernel->name),
+                                     count_blocks(group.kernel->launch))),
+      Evidence::published(
+          "NVIDIA Matrix Multiplication Background User's Guide, Tile Quantization")};
   note_pace(trace, finding);
   return finding;
 }
@@ -106,17 +111,12 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
     if (kernel_time(group) < kMinShare * trace.time.span) continue;
     const std::optional<Tiling> tiling = tiling_of(*group.uses.front(), *group.kernel);
     if (!tiling || tiling->efficiency >= kFull || !is_math_bound(input, tiling->product)) continue;
-    Finding finding = describe(input, trace, group, *tiling);
-    if (!is_visible(trace, finding.saving->expected * window_steps(trace))) continue;
-    cases.push_back({group.name + group.shape, std::move(finding)});
+    add_if_visible(trace, group.name + group.shape, describe(input, trace, group, *tiling), cases);
   }
   return cases;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input.workload.traces,
-                     [&](const TraceSummary& trace) { return judge(input, trace); });
-}
+std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
 
 }  // namespace gemm_half_empty_tiles_rule
 

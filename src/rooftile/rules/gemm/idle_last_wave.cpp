@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/base/quantity_text.h"
+#include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -38,8 +40,8 @@ likely.
   SM holds.
 )md";
 
-constexpr double kMinShare = 0.02;  // of the window
-constexpr double kMostWaves = 6;    // above, a tail costs little
+constexpr double kMinShare = threshold::kShowsInARun;  // of the window
+constexpr double kMostWaves = 6;                       // above, a tail costs little
 constexpr double kFull = 0.8;
 constexpr Seconds kLong = microseconds(20);
 constexpr double kLikely = 1.0 / 3;
@@ -56,12 +58,11 @@ bool is_judged(const KernelUse& kernel) {
 std::string waves_text(const BlockWaves& waves, const Device& device) {
   const double wave = waves.per_sm * device.sms;
   if (waves.waves <= 1) {
-    return fmt::format("{:.0f} blocks fill {:.0f} % of one wave of {:.0f}", waves.blocks,
-                       100 * waves.efficiency, wave);
+    return fmt::format("{:.0f} blocks fill {} of one wave of {:.0f}", waves.blocks,
+                       share_text(waves.efficiency), wave);
   }
-  return fmt::format("{:.0f} blocks make {:.0f} waves of {:.0f}, the last {:.0f} % full",
-                     waves.blocks, waves.waves, wave,
-                     100 * (waves.blocks / wave - (waves.waves - 1)));
+  return fmt::format("{:.0f} blocks make {:.0f} waves of {:.0f}, the last {} full", waves.blocks,
+                     waves.waves, wave, share_text(waves.blocks / wave - (waves.waves - 1)));
 }
 
 std::string aim_text(const BlockWaves& waves, const Device& device) {
@@ -90,10 +91,12 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGro
   finding.ops = workload_ops_of(input, group);
   const auto& [x, y, z] = group.kernel->launch.grid;
   finding.evidence = {
-      fmt::format("measured: kernel {}, grid {}x{}x{}, {:.0f} blocks per SM by registers, threads "
-                  "and shared memory, {} SMs",
-                  short_kernel_name(group.kernel->name), x, y, z, waves.per_sm, input.device().sms),
-      "NVIDIA Matrix Multiplication Background User's Guide, Wave Quantization"};
+      Evidence::measured(fmt::format("kernel {}, grid {}x{}x{}, {:.0f} blocks per SM by registers, "
+                                     "threads and shared memory, {} SMs",
+                                     short_kernel_name(group.kernel->name), x, y, z, waves.per_sm,
+                                     input.device().sms)),
+      Evidence::published(
+          "NVIDIA Matrix Multiplication Background User's Guide, Wave Quantization")};
   note_pace(trace, finding);
   return finding;
 }
@@ -106,17 +109,12 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
     if (kernel_time(group) < kMinShare * trace.time.span) continue;
     const auto waves = block_waves(group.kernel->launch, input.device());
     if (!waves || waves->waves > kMostWaves || waves->efficiency >= kFull) continue;
-    Finding finding = describe(input, trace, group, *waves);
-    if (!is_visible(trace, finding.saving->expected * window_steps(trace))) continue;
-    cases.push_back({group.name + group.shape, std::move(finding)});
+    add_if_visible(trace, group.name + group.shape, describe(input, trace, group, *waves), cases);
   }
   return cases;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input.workload.traces,
-                     [&](const TraceSummary& trace) { return judge(input, trace); });
-}
+std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
 
 }  // namespace gemm_idle_last_wave_rule
 

@@ -5,7 +5,9 @@
 #include <string>
 #include <tuple>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/thresholds.h"
 #include "rooftile/workload/graph.h"
 #include "rooftile/workload/workload_text.h"
 
@@ -41,7 +43,7 @@ The time model compares the separate GEMMs with one batched GEMM of the same wor
 
 constexpr std::size_t kMany = 4;
 constexpr Seconds kShort = microseconds(10);
-constexpr double kMinGain = 0.1;
+constexpr double kMinGain = threshold::kWorthADay;
 
 // Longest way from an input of the network, in operations; empty where an input is unknown.
 std::vector<std::optional<int>> depths_of(const Workload& workload, const Graph& graph) {
@@ -114,20 +116,22 @@ Finding describe(const RuleInput& input, const LayerGroup& group, const Range<Se
   const Op& op = input.workload.ops[group.ops.front()];
   Finding finding = finding_at_groups(
       input, {group},
-      fmt::format("{} independent GEMMs of {} take {:.1f} µs each, about what a launch costs",
+      fmt::format("{} independent GEMMs of {} take {} each, about what a launch costs",
                   group.ops.size(), dims_text(op.body),
-                  to_microseconds(input.analysis.ops[group.ops.front()].time->time.expected)),
+                  time_text(input.analysis.ops[group.ops.front()].time->time.expected)),
       {fmt::format("Stack them into one batched GEMM of {} (bmm, einsum)", group.ops.size()),
        Exactness::exact_arithmetic},
       saving);
-  finding.evidence = {"coalesce work into larger GEMMs: NVIDIA, GTC 2019 talk S9143"};
+  finding.evidence = {
+      Evidence::published("coalesce work into larger GEMMs", "NVIDIA, GTC 2019 talk S9143")};
   return finding;
 }
 
 std::vector<Finding> check(const RuleInput& input) {
   std::vector<Finding> findings;
   for (const LayerGroup& group : independent_groups(input)) {
-    if (group.time_share < kMinTimeShare || share_their_input(input.workload, group)) continue;
+    if (group.time_share < threshold::kReported || share_their_input(input.workload, group))
+      continue;
     const std::optional<Range<Seconds>> saving = saving_of(input, group);
     const Seconds total = time_of(input, group).value_or(Seconds(0));
     if (!saving || saving->expected < kMinGain * total) continue;

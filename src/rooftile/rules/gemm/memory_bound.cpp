@@ -7,7 +7,9 @@
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/gemm_dims.h"
 #include "rooftile/analysis/memory/memory.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/thresholds.h"
 
 namespace rooftile {
 namespace gemm_memory_bound_rule {
@@ -50,10 +52,10 @@ inference no saving is given, because one pass gets slower: the fix names the pr
   grows with the GPU's ridge.
 )md";
 
-constexpr double kMinShare = 0.05;
+constexpr double kMinShare = threshold::kBeyondModelError;
 constexpr std::int64_t kFewTokens = 8;  // up to here it is a matrix-vector product
 constexpr double kManyTokens = 1e6;     // nobody runs more at a time
-constexpr double kMinGain = 0.05;
+constexpr double kMinGain = threshold::kBeyondModelError;
 constexpr double kVisibleGrowth = 0.001;  // less prints as nothing
 
 const Op& first_op(const RuleInput& input, const LayerGroup& group) {
@@ -169,7 +171,7 @@ const LayerGroup& largest(const std::vector<LayerGroup>& groups) {
 
 std::string longer_text(double growth) {
   return growth < kVisibleGrowth ? "no longer"
-                                 : fmt::format("only {} longer", percent_text(growth).substr(1));
+                                 : fmt::format("only {} longer", change_text(growth).substr(1));
 }
 
 // `growth` is of the layers' time with more tokens.
@@ -209,9 +211,9 @@ std::optional<Finding> judge(const RuleInput& input, const Layers& layers, bool 
                   tokens, input.analysis.ops[group.ops.front()].cost.intensity().value(),
                   input.device().ridge(op.dtypes.input)->value(), to_string(op.dtypes.input)),
       propose(input, op, growth), input.workload.mode == Mode::training ? saving : std::nullopt);
-  finding.evidence = {
-      "intensity against the ridge: NVIDIA GPU Performance Background User's Guide, Understanding "
-      "Performance"};
+  finding.evidence = {Evidence::published(
+      "intensity against the ridge",
+      "NVIDIA GPU Performance Background User's Guide, Understanding Performance")};
   return finding;
 }
 
@@ -229,9 +231,8 @@ std::optional<Finding> judge_narrow(const RuleInput& input, const LayerGroup& gr
        Exactness::changes_training},
       std::nullopt);
   finding.own_level = Level::info;
-  finding.evidence = {
-      "memory-bound where one or more sizes are small: NVIDIA, Get Started With Deep Learning "
-      "Performance"};
+  finding.evidence = {Evidence::published("memory-bound where one or more sizes are small",
+                                          "NVIDIA, Get Started With Deep Learning Performance")};
   return finding;
 }
 

@@ -96,7 +96,7 @@ std::vector<Finding> check(const RuleInput& input) {
   std::vector<Finding> findings;
   const auto wanted = [&](const Op& op) { return is_misaligned_view(input, op); };
   for (const LayerGroup& group : group_equal_layers(input.workload, input.analysis, wanted)) {
-    if (group.time_share < kMinTimeShare || !is_math_bound(input, group)) continue;
+    if (group.time_share < threshold::kReported || !is_math_bound(input, group)) continue;
     const Op& op = input.workload.ops[group.ops.front()];
     const std::optional<Range<Seconds>> saving = saving_if_all(input, group, aligned);
     if (is_pointless(saving)) continue;
@@ -108,7 +108,8 @@ std::vector<Finding> check(const RuleInput& input) {
         propose(op), saving);
     soften_unless_clear(input, finding);
     note_changes(input, group, aligned, finding);
-    finding.evidence = {"pointers and leading dimensions: cuBLAS documentation, Tensor Core Usage"};
+    finding.evidence = {Evidence::published("pointers and leading dimensions",
+                                            "cuBLAS documentation, Tensor Core Usage")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -78,9 +78,10 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGro
   finding.count = group.kernels;
   finding.ops = workload_ops_of(input, group);
   finding.evidence = {
-      fmt::format("measured: {} runs of kernel {}, alignment {} elements", group.kernels,
-                  short_kernel_name(group.kernel->name), group.kernel->facts.alignment),
-      "16-byte rows and pointers: cuBLAS documentation, Tensor Core Usage"};
+      Evidence::measured(fmt::format("{} runs of kernel {}, alignment {} elements", group.kernels,
+                                     short_kernel_name(group.kernel->name),
+                                     group.kernel->facts.alignment)),
+      Evidence::published("16-byte rows and pointers", "cuBLAS documentation, Tensor Core Usage")};
   note_pace(trace, finding);
   return finding;
 }
@@ -105,9 +106,8 @@ std::vector<Finding> check(const RuleInput& input) {
     for (const UseGroup& group : group_by_shape(trace, is_narrow)) {
       if (!is_visible(trace, group.time)) break;
       if (is_of_attention(group, of_attention)) continue;
-      Finding finding = describe(input, trace, group);
-      if (!is_visible(trace, finding.saving->expected * window_steps(trace))) continue;
-      cases.push_back({group.name + group.shape + group.kernel->name, std::move(finding)});
+      add_if_visible(trace, group.name + group.shape + group.kernel->name,
+                     describe(input, trace, group), cases);
     }
     return cases;
   });

@@ -68,8 +68,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
                      "layer to matter",
                      (*out + kStep - 1) / kStep * kStep),
          Exactness::exact_arithmetic});
-    finding.evidence = {
-        "outputs divisible by 8 in fp16: NVIDIA Linear/Fully-Connected Layers User's Guide"};
+    finding.evidence = {Evidence::published("outputs divisible by 8 in fp16",
+                                            "NVIDIA Linear/Fully-Connected Layers User's Guide")};
     findings.push_back(std::move(finding));
   }
   return findings;

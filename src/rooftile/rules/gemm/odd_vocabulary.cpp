@@ -3,6 +3,7 @@
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/gemm_dims.h"
 #include "rooftile/analysis/vocabulary.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
@@ -73,13 +74,14 @@ Fix propose(std::int64_t vocabulary, std::int64_t padded) {
   const double growth = static_cast<double>(padded) / static_cast<double>(vocabulary) - 1;
   return {fmt::format("{} → {}: +{} rows, {} parameters of the table; pad the embedding and output "
                       "weights with zero rows and slice the logits before softmax and loss",
-                      vocabulary, padded, padded - vocabulary, percent_text(growth)),
+                      vocabulary, padded, padded - vocabulary, change_text(growth)),
           Exactness::exact_arithmetic};
 }
 
-std::vector<std::string> evidence() {
-  return {"vocabulary 50257 -> 50304, about 25 % faster training: nanoGPT, author's note, 2023",
-          "16-byte rows: cuBLAS documentation, Tensor Core Usage"};
+std::vector<Evidence> evidence() {
+  return {Evidence::published("vocabulary 50257 -> 50304, about 25 % faster training",
+                              "nanoGPT, author's note, 2023"),
+          Evidence::published("16-byte rows", "cuBLAS documentation, Tensor Core Usage")};
 }
 
 // In fp32 the size costs nothing, but a reader who moves to 16 bits wants to know.
@@ -125,7 +127,7 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   std::vector<Finding> findings;
   const auto wanted = [&](const Op& op) { return is_output_layer(input, op); };
   for (const LayerGroup& group : group_equal_layers(input.workload, input.analysis, wanted)) {
-    if (group.time_share < kMinTimeShare) continue;
+    if (group.time_share < threshold::kReported) continue;
     if (std::optional<Finding> finding = judge(input, group)) {
       findings.push_back(std::move(*finding));
     }

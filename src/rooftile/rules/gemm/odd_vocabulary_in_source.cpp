@@ -124,8 +124,9 @@ Finding embedding_finding(const Call& call, const Value& value,
           value.integer, is_default ? " (default)" : ""),
       fix_for(call, value, outputs));
   finding.evidence = {
-      "vocabulary 50257 -> 50304, about 25 % faster training: nanoGPT, author's note, 2023",
-      "16-byte rows: cuBLAS documentation, Tensor Core Usage"};
+      Evidence::published("vocabulary 50257 -> 50304, about 25 % faster training",
+                          "nanoGPT, author's note, 2023"),
+      Evidence::published("16-byte rows", "cuBLAS documentation, Tensor Core Usage")};
   return finding;
 }
 
@@ -225,9 +226,10 @@ void check_resizing(const SourceFacts& facts, std::vector<Finding>& findings) {
                                                : code_text(*call->file, size.expr)),
                    std::move(fix));
     finding.evidence = {
-        "pad the vocabulary to a multiple of 8: NVIDIA, Tips for Optimizing GPU Performance Using "
-        "Tensor Cores",
-        "transformers documentation, resize_token_embeddings: pad_to_multiple_of"};
+        Evidence::published("pad the vocabulary to a multiple of 8",
+                            "NVIDIA, Tips for Optimizing GPU Performance Using Tensor Cores"),
+        Evidence::published("pad_to_multiple_of",
+                            "transformers documentation, resize_token_embeddings")};
     findings.push_back(std::move(finding));
   }
 }

@@ -6,7 +6,9 @@
 #include <span>
 
 #include "rooftile/analysis/gemm_dims.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/thresholds.h"
 #include "rooftile/workload/rebatch.h"
 
 namespace rooftile {
@@ -51,9 +53,9 @@ not reported.
 
 constexpr double kMaxWaves = 6;  // above it the tail is below 12 % of the time
 constexpr double kMinWaveEfficiency = 0.85;
-constexpr double kMinGain = 0.05;      // below it the model's own error decides
-constexpr std::size_t kMostAsked = 4;  // layers whose full waves are tried
-constexpr double kMaxChange = 2.0;     // of the number of tokens, up or down
+constexpr double kMinGain = threshold::kBeyondModelError;  // below it the model's own error decides
+constexpr std::size_t kMostAsked = 4;                      // layers whose full waves are tried
+constexpr double kMaxChange = 2.0;                         // of the number of tokens, up or down
 
 bool is_layer(const Op& op) {
   const auto* gemm = std::get_if<Gemm>(&op.body);
@@ -260,14 +262,15 @@ std::string describe(const RuleInput& input, const std::vector<LayerGroup>& part
   if (gain > 1 - grid.wave_efficiency) grid = worst_grid(input, partial.front().ops.front());
   const bool spreads_waves = input.device().compute_capability >= 90;
   return fmt::format(
-      "{}{} tokens make {:.0f} tiles of {}x{} on {} SMs: {:.0f} waves, the last one {:.0f} % full",
+      "{}{} tokens make {:.0f} tiles of {}x{} on {} SMs: {:.0f} waves, the last one {} full",
       spreads_waves ? "possible: " : "", gemm_of(input, partial.front()).m, grid.tiles,
-      grid.tile.rows, grid.tile.cols, input.device().sms, grid.waves, 100 * grid.last_wave_fill);
+      grid.tile.rows, grid.tile.cols, input.device().sms, grid.waves,
+      share_text(grid.last_wave_fill));
 }
 
 std::string option_text(const Option& option) {
   return fmt::format("{} ({} time per {})", option.batch > 0 ? option.batch : option.tokens,
-                     percent_text(-option.gain), option.batch > 0 ? "sample" : "token");
+                     change_text(-option.gain), option.batch > 0 ? "sample" : "token");
 }
 
 Fix propose(const RuleInput& input, const Neighbours& best) {
@@ -308,9 +311,9 @@ std::optional<Finding> judge(const RuleInput& input, const std::vector<LayerGrou
   }
   Finding finding = finding_at_groups(input, partial, describe(input, partial, chosen->gain),
                                       propose(input, best), chosen->saving);
-  finding.evidence = {
-      "a partial last wave costs 22 to 45 % of the throughput on an A100: NVIDIA Matrix "
-      "Multiplication Background User's Guide, Wave Quantization"};
+  finding.evidence = {Evidence::published(
+      "a partial last wave costs 22 to 45 % of the throughput on an A100",
+      "NVIDIA Matrix Multiplication Background User's Guide, Wave Quantization")};
   return finding;
 }
 
@@ -328,7 +331,7 @@ std::vector<Finding> check(const RuleInput& input) {
   for (const auto& [tokens, groups] : by_tokens) {
     double share = 0;
     for (const LayerGroup& group : groups) share += group.time_share;
-    if (share < kMinTimeShare) continue;
+    if (share < threshold::kReported) continue;
     if (std::optional<Finding> finding = judge(input, groups, batches ? &*batches : nullptr)) {
       findings.push_back(std::move(*finding));
     }

@@ -2,7 +2,9 @@
 
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/gemm_dims.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/thresholds.h"
 
 namespace rooftile {
 namespace gemm_partial_tiles_rule {
@@ -38,7 +40,7 @@ work: time per unit of width times today's width. It speaks only above 5 %.
 )md";
 
 constexpr double kMinTileEfficiency = 0.9;
-constexpr double kMinGain = 0.05;
+constexpr double kMinGain = threshold::kBeyondModelError;
 constexpr std::int64_t kEdge = 64;  // the narrowest efficient tile
 
 bool is_candidate(const RuleInput& input, const Op& op) {
@@ -91,19 +93,18 @@ Finding describe(const RuleInput& input, const LayerGroup& group, const TileGrid
   const bool uncertain = input.device().compute_capability >= 90;
   const std::string_view name = dim_name(gemm, choice.dim);
   const std::int64_t width = size_of(gemm, choice.dim);
-  Finding finding =
-      finding_at_groups(input, {group},
-                        fmt::format("{}{} {} fills {:.0f} % of the layer's {}x{} tiles",
-                                    uncertain ? "possible: " : "", name, width,
-                                    100 * grid.tile_efficiency, grid.tile.rows, grid.tile.cols),
-                        {fmt::format("In the next model choose {} {} instead of {}", name,
-                                     width_options_text(choice.options, total), width),
-                         Exactness::changes_training},
-                        best_saving(choice.options));
+  Finding finding = finding_at_groups(
+      input, {group},
+      fmt::format("{}{} {} fills {} of the layer's {}x{} tiles", uncertain ? "possible: " : "",
+                  name, width, share_text(grid.tile_efficiency), grid.tile.rows, grid.tile.cols),
+      {fmt::format("In the next model choose {} {} instead of {}", name,
+                   width_options_text(choice.options, total), width),
+       Exactness::changes_training},
+      best_saving(choice.options));
   if (input.workload.mode != Mode::training) finding.own_level = Level::info;
-  finding.evidence = {
-      "partly filled tiles cost as much as full ones: NVIDIA Matrix Multiplication Background "
-      "User's Guide, Tile Quantization"};
+  finding.evidence = {Evidence::published(
+      "partly filled tiles cost as much as full ones",
+      "NVIDIA Matrix Multiplication Background User's Guide, Tile Quantization")};
   return finding;
 }
 
@@ -113,7 +114,7 @@ std::vector<Finding> check(const RuleInput& input) {
   std::vector<Finding> findings;
   const auto wanted = [&](const Op& op) { return is_candidate(input, op); };
   for (const LayerGroup& group : group_equal_layers(input.workload, input.analysis, wanted)) {
-    if (group.time_share < kMinTimeShare || !is_math_bound(input, group)) continue;
+    if (group.time_share < threshold::kReported || !is_math_bound(input, group)) continue;
     const TileGrid* grid = worst_grid(input, group);
     if (grid == nullptr || grid->tile_efficiency >= kMinTileEfficiency) continue;
     const std::optional<Choice> choice = best_choice(input, group);

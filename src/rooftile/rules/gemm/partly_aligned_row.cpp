@@ -6,6 +6,7 @@
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/gemm_dims.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/thresholds.h"
 
 namespace rooftile {
 namespace gemm_partly_aligned_row_rule {
@@ -38,7 +39,7 @@ No saving is given: measurements differ by less than the time model's error.
 
 constexpr std::int64_t kLarge = 2048;
 constexpr std::int64_t kRowBytes = 128;
-constexpr double kMinShare = 0.05;
+constexpr double kMinShare = threshold::kBeyondModelError;
 constexpr int kAmpere = 80;
 
 std::vector<GemmDim> small_partly_aligned(const Gemm& gemm, const Dtypes& dtypes) {
@@ -73,9 +74,10 @@ Finding describe(const RuleInput& input, std::int64_t size, const Width& width) 
                    above > step ? fmt::format("{} or ", above - step) : std::string(), above),
        Exactness::changes_training},
       std::nullopt);
-  finding.evidence = {
-      "multiples of 128 bytes on A100: NVIDIA, Get Started With Deep Learning Performance",
-      "multiples of 32 to 256 within 1 % on H100: ML Engineering, SwiGLU-based MLP"};
+  finding.evidence = {Evidence::published("multiples of 128 bytes on A100",
+                                          "NVIDIA, Get Started With Deep Learning Performance"),
+                      Evidence::published("multiples of 32 to 256 within 1 % on H100",
+                                          "ML Engineering, SwiGLU-based MLP")};
   return finding;
 }
 

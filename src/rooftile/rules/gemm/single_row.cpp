@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/thresholds.h"
 
 namespace rooftile {
 namespace gemm_single_row_rule {
@@ -34,7 +36,7 @@ Latency may allow neither batching nor quantization; then this is simply the cos
 - PyTorch Inductor, `pad_mm`: dimensions of 1 are never padded.
 )md";
 
-constexpr double kMinShare = 0.05;
+constexpr double kMinShare = threshold::kBeyondModelError;
 constexpr std::int64_t kFewRows = 8;
 
 bool is_vector_product(const Op& op) {
@@ -60,17 +62,17 @@ std::vector<Finding> check(const RuleInput& input) {
   if (share < kMinShare) return {};
   Finding finding = finding_at_groups(
       input, groups,
-      fmt::format("{:.0f} % of the time goes into GEMMs of at most {} row{}: reading {} "
+      fmt::format("{} of the time goes into GEMMs of at most {} row{}: reading {} "
                   "takes at least {}",
-                  100 * share, rows, rows == 1 ? "" : "s", gigabytes_text(traffic),
-                  seconds_text(traffic / input.device().dram_bandwidth)),
+                  share_text(share), rows, rows == 1 ? "" : "s", traffic_text(traffic),
+                  time_text(traffic / input.device().dram_bandwidth)),
       {"Batch requests, store the weights in fewer bits or replay a CUDA graph; padding the rows "
        "gains nothing",
        Exactness::not_applicable},
       std::nullopt);
-  finding.evidence = {
-      "always memory-bound: NVIDIA Matrix Multiplication Background User's Guide, Math and Memory "
-      "Bounds"};
+  finding.evidence = {Evidence::published(
+      "always memory-bound",
+      "NVIDIA Matrix Multiplication Background User's Guide, Math and Memory Bounds")};
   return {finding};
 }
 

@@ -4,8 +4,10 @@
 
 #include "rooftile/analysis/trace/measured_workload.h"
 #include "rooftile/analysis/vocabulary.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -55,9 +57,10 @@ quarter of the kernels' time at least, a third likely, as in gpt-fast with int8,
 - NVIDIA H100 data sheet: 1979 dense TFLOP/s in fp8, 989 in bf16.
 )md";
 
-constexpr double kMinShare = 0.1;
-constexpr double kMinGain = 0.05;      // of the pass
-constexpr double kLargeGain = 0.2;     // of the pass: worth another precision in prefill too
+constexpr double kMinShare = threshold::kWorthADay;
+constexpr double kMinGain = threshold::kBeyondModelError;  // of the pass
+constexpr double kLargeGain =
+    threshold::kWorthTraining;         // of the pass: worth another precision in prefill too
 constexpr std::int64_t kAligned = 16;  // elements, of 8-bit kernels
 
 bool is_layer_with_weights(const Op& op) {
@@ -183,9 +186,9 @@ std::string four_bit_text(const RuleInput& input, const Layers& layers) {
   if (!fp4 && most_rows(input, layers) > kMostRowsToUnpack) return "";
   const auto saving = saving_of(input, layers, with_four_bit_weights);
   if (!saving || saving->expected <= Seconds(0)) return "";
-  return fmt::format("; {} would save about {:.0f} % of the pass",
+  return fmt::format("; {} would save about {} of the pass",
                      fp4 ? "NVFP4" : "int4 weights (AWQ, GPTQ)",
-                     100 * (saving->expected / pass_time(input)));
+                     share_text(saving->expected / pass_time(input)));
 }
 
 std::optional<Finding> judge_memory_bound(const RuleInput& input) {
@@ -198,11 +201,11 @@ std::optional<Finding> judge_memory_bound(const RuleInput& input) {
   const Bytes bytes = weights_read(input, layers);
   Finding finding = finding_of(
       input, layers, remedy->change,
-      fmt::format("{:.0f} % of the time goes into layers that wait for {} of {} weights",
-                  100 * layers.time_share, gigabytes_text(bytes), dtype_of(input, layers)),
+      fmt::format("{} of the time goes into layers that wait for {} of {} weights",
+                  share_text(layers.time_share), traffic_text(bytes), dtype_of(input, layers)),
       fmt::format("Store these weights in {}{}", remedy->name, four_bit_text(input, layers)),
       saving);
-  finding.evidence = {memory_floor_text(bytes, input.device())};
+  finding.evidence = {Evidence::estimated(memory_floor_text(bytes, input.device()))};
   return finding;
 }
 
@@ -223,12 +226,12 @@ std::optional<Finding> judge_math_bound(const RuleInput& input) {
   const auto saving = fp8 ? saving_of(input, layers, change) : int8_saving(input, layers);
   if (!is_enough(input, saving)) return std::nullopt;
   const std::string_view eight = fp8 ? "fp8" : "int8";
-  Finding finding = finding_of(
-      input, layers, change,
-      fmt::format("{:.0f} % of the time goes into math-bound layers in {}, which this GPU "
-                  "multiplies in {} at twice the rate",
-                  100 * layers.time_share, dtype_of(input, layers), eight),
-      fmt::format("Quantize weights and activations to {}", eight), saving);
+  Finding finding =
+      finding_of(input, layers, change,
+                 fmt::format("{} of the time goes into math-bound layers in {}, which this GPU "
+                             "multiplies in {} at twice the rate",
+                             share_text(layers.time_share), dtype_of(input, layers), eight),
+                 fmt::format("Quantize weights and activations to {}", eight), saving);
   if (!fp8 || saving->expected < kLargeGain * pass_time(input)) finding.own_level = Level::info;
   return finding;
 }
@@ -288,8 +291,8 @@ std::vector<TraceCase> judge_vectors(const TraceSummary& trace) {
        Exactness::changes_numerics},
       gain_of_kernel_time(trace, saved));
   finding.count = products.count;
-  finding.evidence = {fmt::format("measured: {} in kernels named gemv with 16-bit types",
-                                  duration_text(products.time))};
+  finding.evidence = {Evidence::measured(
+      fmt::format("{} in kernels named gemv with 16-bit types", time_text(products.time)))};
   return {{"", std::move(finding)}};
 }
 

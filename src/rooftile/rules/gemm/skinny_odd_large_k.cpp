@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/alignment.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
@@ -49,7 +50,7 @@ std::string padded_time(const RuleInput& input, MatrixProduct product) {
     operand->contiguous = operand->leading = round_up(operand->contiguous, 8);
   }
   const TimeEstimate time = input.model.estimate(product);
-  return fmt::format("{:.2f} ms", to_milliseconds(time.time.expected));
+  return time_text(time.time.expected);
 }
 
 std::optional<Finding> judge(const RuleInput& input, const LayerGroup& group) {
@@ -67,8 +68,8 @@ std::optional<Finding> judge(const RuleInput& input, const LayerGroup& group) {
                      padded_time(input, *slow)),
          Exactness::exact_arithmetic},
         std::nullopt);
-    finding.evidence = {
-        "2 x 20569856 x 13 on an A100, 449 -> 1.26 ms: PyTorch pull request 125650"};
+    finding.evidence = {Evidence::published("2 x 20569856 x 13 on an A100, 449 -> 1.26 ms",
+                                            "PyTorch pull request 125650")};
     return finding;
   }
   return std::nullopt;

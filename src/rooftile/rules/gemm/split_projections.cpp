@@ -6,6 +6,7 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/thresholds.h"
 #include "rooftile/workload/graph.h"
 #include "rooftile/workload/layers_of_one_input.h"
 
@@ -55,9 +56,9 @@ above 5 % of their time and 2 % of the pass: measurements of equal products diff
 - NVIDIA Linear/Fully-Connected Layers User's Guide: larger GEMMs run closer to peak.
 )md";
 
-constexpr double kMinGain = 0.05;
+constexpr double kMinGain = threshold::kBeyondModelError;
 // Of the pass. Two frameworks measure 2 to 7 % apart for the same products.
-constexpr double kMinShareOfPass = 0.02;
+constexpr double kMinShareOfPass = threshold::kShowsInARun;
 constexpr Phase kPhases[] = {Phase::forward, Phase::dgrad, Phase::wgrad};
 
 using Family = std::vector<std::size_t>;  // forward layers that read the same value
@@ -154,7 +155,8 @@ Finding describe(const RuleInput& input, const Block& block, const LayerGroup& g
       {fmt::format("Make them one layer with {} outputs and split the result", sum),
        Exactness::exact_arithmetic},
       saving);
-  finding.evidence = {"concatenate weights that share an input: NVIDIA, GTC 2019 talk S9143"};
+  finding.evidence = {Evidence::published("concatenate weights that share an input",
+                                          "NVIDIA, GTC 2019 talk S9143")};
   return finding;
 }
 
@@ -162,7 +164,7 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   std::vector<Finding> findings;
   for (const Block& block : blocks_of(input.workload, input.graph)) {
     const LayerGroup group = group_of_block(input, block);
-    if (group.time_share < kMinTimeShare) continue;
+    if (group.time_share < threshold::kReported) continue;
     const std::optional<Range<Seconds>> saving = saving_of(input, block);
     if (!saving || saving->expected < kMinGain * time_of_block(input, group) ||
         saving->expected < kMinShareOfPass * pass_time(input)) {

@@ -398,7 +398,8 @@ Finding finding_for(const Expr& at, std::size_t count, const std::string& messag
   Finding finding = at.call() != nullptr ? finding_at(*at.call(), message, fix)
                                          : finding_at(*at.statement, message, fix);
   finding.count = static_cast<std::int64_t>(count);
-  finding.evidence = {"concatenate weights that share an input: NVIDIA, GTC 2019 talk S9143"};
+  finding.evidence = {Evidence::published("concatenate weights that share an input",
+                                          "NVIDIA, GTC 2019 talk S9143")};
   return finding;
 }
 

@@ -140,8 +140,8 @@ Finding finding_for(const Written& first, const std::set<std::int64_t>& odd) {
           first.in, first.out),
       {fmt::format("Before the next training choose multiples of 8: {}", join(changes, ", ")),
        Exactness::changes_training});
-  finding.evidence = {
-      "sizes divisible by 8 in fp16: NVIDIA Linear/Fully-Connected Layers User's Guide"};
+  finding.evidence = {Evidence::published("sizes divisible by 8 in fp16",
+                                          "NVIDIA Linear/Fully-Connected Layers User's Guide")};
   return finding;
 }
 

@@ -8,6 +8,7 @@
 #include "rooftile/analysis/gemm_dims.h"
 #include "rooftile/analysis/layer_groups.h"
 #include "rooftile/analysis/vocabulary.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/tuner/width_search.h"
@@ -245,7 +246,7 @@ Growth weight_growth(const RuleInput& input, const std::vector<Fault>& faults,
 
 std::string growth_text(const Growth& growth) {
   if (growth.before <= 0) return "";
-  return fmt::format(", {} parameters", percent_text(growth.after / growth.before - 1));
+  return fmt::format(", {} parameters", change_text(growth.after / growth.before - 1));
 }
 
 // Names the sides of the weight that grow.
@@ -289,7 +290,7 @@ std::optional<Finding> judge(const RuleInput& input, const std::vector<Fault>& f
     groups.push_back(fault.group);
     share += fault.group.time_share;
   }
-  if (share < kMinTimeShare) return std::nullopt;
+  if (share < threshold::kReported) return std::nullopt;
   const Widths widths = choose_widths(input, faults);
   const std::optional<Range<Seconds>> saving = saving_with(input, pointers_to(faults), widths);
   if (is_pointless(saving)) return std::nullopt;
@@ -301,10 +302,13 @@ std::optional<Finding> judge(const RuleInput& input, const std::vector<Fault>& f
     note_changes(input, fault.group, change, finding);
   }
   finding.evidence = {
-      "16-byte rows, leading dimensions and pointers: cuBLAS documentation, Tensor Core Usage",
-      "cuBLAS before 11.0 leaves the Tensor Cores out here, newer versions are only slower: NVIDIA "
-      "Matrix Multiplication Background User's Guide, Tensor Core Requirements",
-      "H100, width 10922 -> 10944: 273 -> 398 TFLOPS: ML Engineering, SwiGLU-based MLP"};
+      Evidence::published("16-byte rows, leading dimensions and pointers",
+                          "cuBLAS documentation, Tensor Core Usage"),
+      Evidence::published(
+          "cuBLAS before 11.0 leaves the Tensor Cores out here, newer versions are only slower",
+          "NVIDIA Matrix Multiplication Background User's Guide, Tensor Core Requirements"),
+      Evidence::published("H100, width 10922 -> 10944: 273 -> 398 TFLOPS",
+                          "ML Engineering, SwiGLU-based MLP")};
   return finding;
 }
 

@@ -46,7 +46,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
         "PYTORCH_NO_CUDA_MEMORY_CACHING: every tensor is allocated by the driver, and freeing it "
         "waits for the GPU",
         std::move(fix));
-    finding.evidence = {"PyTorch CUDA semantics note, Memory management: for debugging"};
+    finding.evidence = {
+        Evidence::published("for debugging", "PyTorch CUDA semantics note, Memory management")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -58,8 +59,8 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
        Exactness::bit_exact},
       gain_of_idle_time(trace, Remedy::no_allocation, allocator.exposed));
   finding.count = allocator.mallocs + allocator.frees;
-  finding.evidence = {
-      fmt::format("measured: the host is in those calls for {}", duration_text(allocator.blocked))};
+  finding.evidence = {Evidence::measured(
+      fmt::format("the host is in those calls for {}", time_text(allocator.blocked)))};
   return {{"", std::move(finding)}};
 }
 

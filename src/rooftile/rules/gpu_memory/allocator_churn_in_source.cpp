@@ -26,7 +26,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
                     "cudaMalloc, which waits for the GPU",
                     trains ? "training" : "evaluation"),
         std::move(fix));
-    finding.evidence = {"PyTorch CUDA semantics note, Memory management"};
+    finding.evidence = {Evidence::published("PyTorch CUDA semantics note, Memory management")};
     findings.push_back(std::move(finding));
   }
   return findings;

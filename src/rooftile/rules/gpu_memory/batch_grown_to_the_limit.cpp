@@ -67,8 +67,8 @@ bool searches_batch(const SourceFacts& facts, const Call& call) {
 }
 
 Finding described(Finding finding) {
-  finding.evidence = {
-      "PyTorch documentation, torch.cuda.memory_stats: num_alloc_retries counts flushed caches"};
+  finding.evidence = {Evidence::published("num_alloc_retries counts flushed caches",
+                                          "PyTorch documentation, torch.cuda.memory_stats")};
   return finding;
 }
 

@@ -3,6 +3,7 @@
 
 #include "rooftile/analysis/memory/adapter_training.h"
 #include "rooftile/analysis/memory/fit_changes.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/rule.h"
 
 namespace rooftile {
@@ -66,17 +67,6 @@ A process can use what ECC, driver (0.2 GiB and 0.9 %) and CUDA context (0.5 GiB
   23.65, L40S 44.42, A100 79.25.
 )md";
 
-constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
-double gibibytes(Bytes bytes) { return bytes.value() / kGibibyte; }
-
-// "79.0 GiB", with the range where it shows.
-std::string range_text(const Range<Bytes>& range) {
-  const std::string low = fmt::format("{:.1f}", gibibytes(range.low));
-  const std::string high = fmt::format("{:.1f}", gibibytes(range.high));
-  const std::string expected = fmt::format("{:.1f} GiB", gibibytes(range.expected));
-  return low == high ? expected : fmt::format("{} ({}–{})", expected, low, high);
-}
-
 std::vector<Finding> check(const RuleInput& input) {
   if (input.workload.ops.empty() || !input.workload.traces.empty()) return {};
   const MemoryEstimate memory = estimate_memory(input.workload, input.device());
@@ -85,20 +75,19 @@ std::vector<Finding> check(const RuleInput& input) {
   Finding finding;
   // A crash for sure only where even the low end is too much.
   finding.own_level = total.low > memory.usable ? Level::error : Level::warning;
-  finding.message = fmt::format("about {} are needed, {:.1f} GiB of {} are usable",
-                                range_text(total), gibibytes(memory.usable), input.device().name);
+  finding.message = fmt::format("about {} are needed, {} of {} are usable", bytes_text(total),
+                                bytes_text(memory.usable), input.device().name);
   if (!input.workload.sources.empty()) finding.location.file = input.workload.sources.front();
   const std::string adapters = adapter_text(input.workload, memory);
   finding.fix = {fit_text(changes_that_fit(input.workload, input.analysis, input.model, memory),
                           input.analysis.total.expected) +
                      (adapters.empty() ? "" : ". " + adapters),
                  Exactness::not_applicable};
-  finding.evidence = {
-      fmt::format("weights {:.1f} GiB, gradients {:.1f}, optimizer {:.1f}, "
-                  "activations {:.1f}, KV cache {:.1f}, recurrent state {:.1f}",
-                  gibibytes(memory.weights), gibibytes(memory.gradients.expected),
-                  gibibytes(memory.optimizer.expected), gibibytes(memory.activations.expected),
-                  gibibytes(memory.kv_cache.expected), gibibytes(memory.recurrent_state.expected))};
+  finding.evidence = {Evidence::estimated(fmt::format(
+      "weights {}, gradients {}, optimizer {}, activations {}, KV cache {}, recurrent state {}",
+      bytes_text(memory.weights), bytes_text(memory.gradients.expected),
+      bytes_text(memory.optimizer.expected), bytes_text(memory.activations.expected),
+      bytes_text(memory.kv_cache.expected), bytes_text(memory.recurrent_state.expected)))};
   return {finding};
 }
 

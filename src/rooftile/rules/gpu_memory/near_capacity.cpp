@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -44,15 +45,15 @@ std::vector<Finding> check(const RuleInput& input) {
         const std::optional<Bytes>& reserved = trace.allocator.peak_reserved;
         const Bytes all = capacity(input, trace);
         if (!reserved || all <= Bytes(0) || *reserved < kNear * all) return {};
-        Finding finding = about_trace(
-            trace,
-            fmt::format("the allocator holds {:.1f} of {:.1f} GB of the GPU's memory at its peak",
-                        reserved->value() / 1e9, all.value() / 1e9),
-            {"Leave some memory free if steps begin to allocate or to fail",
-             Exactness::not_applicable});
+        Finding finding =
+            about_trace(trace,
+                        fmt::format("the allocator holds {} of the GPU's {} at its peak",
+                                    bytes_text(*reserved), bytes_text(all)),
+                        {"Leave some memory free if steps begin to allocate or to fail",
+                         Exactness::not_applicable});
         if (trace.allocator.peak_allocated) {
-          finding.evidence = {fmt::format("measured: {:.1f} GB of it were in use at the peak",
-                                          trace.allocator.peak_allocated->value() / 1e9)};
+          finding.evidence = {Evidence::measured(fmt::format(
+              "{} of it were in use at the peak", bytes_text(*trace.allocator.peak_allocated)))};
         }
         return {{"", std::move(finding)}};
       });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -57,14 +58,13 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
       {"Checkpoint only as many blocks as memory demands", Exactness::exact_arithmetic}, gain);
   if (!is_free) finding.own_level = Level::info;
   finding.count = trace.recomputed.kernels;
-  finding.evidence = {
-      fmt::format("measured: {} of kernels under layers that build a graph within "
-                  "autograd nodes",
-                  duration_text(per_step(trace, time)))};
+  finding.evidence = {Evidence::measured(
+      fmt::format("{} of kernels under layers that build a graph within autograd nodes",
+                  time_text(per_step(trace, time))))};
   if (is_free) {
-    finding.evidence.push_back(
-        fmt::format("the peak of the allocator's memory is below two thirds of the GPU's {:.0f} GB",
-                    static_cast<double>(trace.device->memory_bytes) / 1e9));
+    finding.evidence.push_back(Evidence::found(
+        fmt::format("the peak of the allocator's memory is below two thirds of the GPU's {}",
+                    bytes_text(Bytes(static_cast<double>(trace.device->memory_bytes))))));
   }
   note_pace(trace, finding);
   return {{"", std::move(finding)}};

@@ -58,8 +58,10 @@ Finding finding_for(const Call& wrap) {
        "torch.cuda.memory_stats()[\"num_alloc_retries\"] still grows",
        Exactness::bit_exact});
   finding.evidence = {
-      "PyTorch CUDA semantics note, Optimizing memory usage with PYTORCH_CUDA_ALLOC_CONF",
-      "NVIDIA NeMo Megatron Bridge, Memory Tuning: set expandable_segments first"};
+      Evidence::published(
+          "PyTorch CUDA semantics note, Optimizing memory usage with PYTORCH_CUDA_ALLOC_CONF"),
+      Evidence::published("set expandable_segments first",
+                          "NVIDIA NeMo Megatron Bridge, Memory Tuning")};
   return finding;
 }
 

@@ -42,8 +42,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
       Finding finding = finding_at(
           *setting.statement, fmt::format("{}: blocks above the limit are not split", value.text),
           {"Set expandable_segments:True instead of max_split_size_mb", Exactness::bit_exact});
-      finding.evidence = {
-          "PyTorch CUDA semantics note, Optimizing memory usage with PYTORCH_CUDA_ALLOC_CONF"};
+      finding.evidence = {Evidence::published(
+          "PyTorch CUDA semantics note, Optimizing memory usage with PYTORCH_CUDA_ALLOC_CONF")};
       findings.push_back(std::move(finding));
     }
   }

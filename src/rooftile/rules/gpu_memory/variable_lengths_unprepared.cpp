@@ -94,8 +94,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
          "optimizer.zero_grad(), or start with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
          Exactness::bit_exact});
     finding.evidence = {
-        fmt::format("loader at {}", place_text(*loader, *call->file)),
-        "PyTorch performance tuning guide, Pre-allocate memory in case of variable input length"};
+        Evidence::found(fmt::format("loader at {}", place_text(*loader, *call->file))),
+        Evidence::published("PyTorch performance tuning guide, Pre-allocate memory in case of "
+                            "variable input length")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -10,6 +10,7 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/unseen_batches.h"
 #include "rooftile/analysis/trace/uploads.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/rules/trace_finding.h"
@@ -60,9 +61,9 @@ Finding describe(const TraceSummary& trace, const Upload& upload) {
                   Exactness::bit_exact},
                  Range<Seconds>{idle.low, idle.expected, idle.high + upload.exposed});
   finding.count = upload.count;
-  finding.evidence = {fmt::format(
-      "measured: the host is blocked for {}; the GPU copies alone for {} and idles for {}",
-      duration_text(upload.blocked), duration_text(upload.exposed), duration_text(upload.idle))};
+  finding.evidence = {Evidence::measured(
+      fmt::format("the host is blocked for {}; the GPU copies alone for {} and idles for {}",
+                  time_text(upload.blocked), time_text(upload.exposed), time_text(upload.idle)))};
   return finding;
 }
 
@@ -257,8 +258,10 @@ Finding finding_for(const source::Call& copy, const source::Call& loader) {
       std::move(fix));
   finding.own_level = Level::advice;
   finding.evidence = {
-      fmt::format("its loader at {} has pin_memory", place_text(loader, *copy.file)),
-      "PyTorch tutorial, A guide on good usage of non_blocking and pin_memory()"};
+      Evidence::found(
+          fmt::format("its loader at {} has pin_memory", place_text(loader, *copy.file))),
+      Evidence::published(
+          "PyTorch tutorial, A guide on good usage of non_blocking and pin_memory()")};
   return finding;
 }
 

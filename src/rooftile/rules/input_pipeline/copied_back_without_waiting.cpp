@@ -103,8 +103,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
                       "be wrong",
                       variable, place_text(*read, *file)),
           std::move(fix));
-      finding.evidence = {
-          "PyTorch tutorial, A guide on good usage of non_blocking and pin_memory()"};
+      finding.evidence = {Evidence::published(
+          "PyTorch tutorial, A guide on good usage of non_blocking and pin_memory()")};
       findings.push_back(std::move(finding));
     }
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "rooftile/analysis/trace/uploads.h"
+#include "rooftile/base/quantity_text.h"
+#include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -37,8 +39,8 @@ hide it. Half is assumed likely, 0 is the low end: what can be copied ahead depe
 - NVIDIA CUDA C++ Best Practices Guide, "Asynchronous and Overlapping Transfers with Computation".
 )md";
 
-constexpr double kMinShare = 0.03;  // of the window
-constexpr double kSlowLink = 0.4;   // of the link's rate: other copies, or fewer lanes
+constexpr double kMinShare = threshold::kPartlyShowsInARun;  // of the window
+constexpr double kSlowLink = 0.4;  // of the link's rate: other copies, or fewer lanes
 
 Finding describe(const RuleInput& input, const TraceSummary& trace, const Upload& upload) {
   const BytesPerSecond rate = upload.bytes / upload.time;
@@ -53,14 +55,13 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const Upload
        Exactness::bit_exact},
       capped_by_work(trace, {Seconds(0), 0.5 * upload.in_line, upload.in_line}));
   finding.count = upload.count;
-  finding.evidence = {fmt::format("measured: {:.1f} MB in {} ({:.1f} GB/s)",
-                                  upload.bytes.value() / 1e6, duration_text(upload.time),
-                                  rate.value() / 1e9)};
+  finding.evidence = {Evidence::measured(fmt::format("{} in {} ({})", traffic_text(upload.bytes),
+                                                     time_text(upload.time), rate_text(rate)))};
   const auto& link = input.device().pcie_bandwidth;
   if (link && rate < kSlowLink * *link) {
-    finding.evidence.push_back(fmt::format(
-        "the link carries up to {:.0f} GB/s: fewer lanes, another memory node, or pieces too small",
-        link->value() / 1e9));
+    finding.evidence.push_back(Evidence::estimated(fmt::format(
+        "the link carries up to {}: fewer lanes, another memory node, or pieces too small",
+        rate_text(*link))));
   }
   return finding;
 }
@@ -71,9 +72,8 @@ std::vector<Finding> check(const RuleInput& input) {
     for (const Upload& upload : uploads(trace)) {
       if (upload.pageable || trace.kernels == 0 || upload.time <= Seconds(0)) continue;
       if (upload.in_line < kMinShare * trace.time.span) continue;
-      Finding finding = describe(input, trace, upload);
-      if (!is_visible(trace, finding.saving->expected * window_steps(trace))) continue;
-      cases.push_back({upload.site.op + place_text(upload.site), std::move(finding)});
+      add_if_visible(trace, upload.site.op + place_text(upload.site),
+                     describe(input, trace, upload), cases);
     }
     return cases;
   });

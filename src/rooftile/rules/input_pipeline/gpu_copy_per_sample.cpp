@@ -85,8 +85,8 @@ Finding finding_for(const Call& call, std::string_view where) {
       {"Return host tensors, set pin_memory=True, and copy the whole batch in the loop with "
        "non_blocking=True",
        Exactness::bit_exact});
-  finding.evidence = {
-      "PyTorch documentation, torch.utils.data: CUDA tensors from workers are not recommended"};
+  finding.evidence = {Evidence::published("CUDA tensors from workers are not recommended",
+                                          "PyTorch documentation, torch.utils.data")};
   return finding;
 }
 

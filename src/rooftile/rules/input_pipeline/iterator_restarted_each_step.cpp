@@ -59,9 +59,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
                      "and remake it on StopIteration",
                      name),
          Exactness::changes_training});
-    finding.evidence = {
-        "PyTorch documentation, torch.utils.data: worker processes are created each time an "
-        "iterator of a DataLoader is created"};
+    finding.evidence = {Evidence::published(
+        "worker processes are created each time an iterator of a DataLoader is created",
+        "PyTorch documentation, torch.utils.data")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -242,8 +242,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
                     workers.kind == ValueKind::integer ? fmt::format("{} ", workers.integer) : ""),
         {"Build it once before the epoch loop, with persistent_workers=True",
          Exactness::exact_arithmetic});
-    finding.evidence = {fmt::format("epoch loop at {}", place_text(*loop, *loader->file)),
-                        "PyTorch documentation, torch.utils.data, Multi-process data loading"};
+    finding.evidence = {
+        Evidence::found(fmt::format("epoch loop at {}", place_text(*loop, *loader->file))),
+        Evidence::published("PyTorch documentation, torch.utils.data, Multi-process data loading")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -67,14 +68,14 @@ Fix propose(const TraceSummary& trace, const LoaderUse& loader, Seconds saved) {
     const std::string count = workers > 0 ? fmt::format("num_workers={} at least", workers)
                                           : std::string("and make the transforms cheaper");
     return {fmt::format("Load in worker processes, {}: one batch takes {}, the rest of the step {}",
-                        count, duration_text(each), duration_text(needed)),
+                        count, time_text(each), time_text(needed)),
             Exactness::changes_training};
   }
-  return {fmt::format("Deliver a batch every {} instead of every {}: {:.1f} times the workers, or "
-                      "transforms that much cheaper",
-                      duration_text(needed), duration_text(trace.time.span / batches),
-                      speedup(trace, saved)),
-          Exactness::changes_training};
+  return {
+      fmt::format("Deliver a batch every {} instead of every {}: {:.1f} times the workers, or "
+                  "transforms that much cheaper",
+                  time_text(needed), time_text(trace.time.span / batches), speedup(trace, saved)),
+      Exactness::changes_training};
 }
 
 Finding describe(const TraceSummary& trace, const LoaderUse& loader) {
@@ -87,13 +88,13 @@ Finding describe(const TraceSummary& trace, const LoaderUse& loader) {
                   cost_text(trace, loader.exposed),
                   loader.in_process ? ", which the training process loads itself" : "",
                   trace.steps.durations.empty() ? "program" : "step", speedup(trace, gain.expected),
-                  duration_text(step - per_step(trace, gain.expected)), duration_text(step)),
+                  time_text(step - per_step(trace, gain.expected)), time_text(step)),
       propose(trace, loader, gain.expected), gain);
   finding.location.node = loader.name;
   finding.count = loader.count;
-  finding.evidence = {fmt::format(
-      "measured: {} loader calls hold the host up for {}; the GPU idles for {} because of them",
-      loader.count, duration_text(loader.waiting), duration_text(loader.exposed))};
+  finding.evidence = {Evidence::measured(
+      fmt::format("{} loader calls hold the host up for {}; the GPU idles for {} because of them",
+                  loader.count, time_text(loader.waiting), time_text(loader.exposed)))};
   return finding;
 }
 
@@ -102,9 +103,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   for (const LoaderUse& loader : trace.loaders) {
     if (loader.count <= 0 || loader.exposed >= trace.time.span) continue;
     if (!is_visible(trace, loader.exposed)) continue;
-    Finding finding = describe(trace, loader);
-    if (!is_visible(trace, finding.saving->expected * window_steps(trace))) continue;
-    cases.push_back({loader.name, std::move(finding)});
+    add_if_visible(trace, loader.name, describe(trace, loader), cases);
   }
   return cases;
 }

@@ -52,8 +52,9 @@ Finding finding_for(const SourceFacts& facts, const Call& loader, const Workers&
       std::move(fix));
   const Expr* dataset = loader.arguments.empty() ? nullptr : loader.arguments.front().value;
   finding.evidence = {
-      fmt::format("reads `{}`", code_text(*loader.file, dataset)),
-      "PyTorch performance tuning guide, Enable asynchronous data loading and augmentation"};
+      Evidence::found(fmt::format("reads `{}`", code_text(*loader.file, dataset))),
+      Evidence::published(
+          "PyTorch performance tuning guide, Enable asynchronous data loading and augmentation")};
   return finding;
 }
 

@@ -337,9 +337,10 @@ Finding finding_for(const SourceFacts& facts, const Call& maker, const Call& mov
                              code_text(*maker.file, maker.expr)),
                  std::move(fix));
   finding.evidence = {
-      &move == &maker ? "the class is torch.cuda.FloatTensor where there is a GPU"
-                      : fmt::format("moved at {}", place_text(move, *maker.file)),
-      "PyTorch performance tuning guide, Create tensors directly on the target device"};
+      &move == &maker ? Evidence::found("the class is torch.cuda.FloatTensor where there is a GPU")
+                      : Evidence::found(fmt::format("moved at {}", place_text(move, *maker.file))),
+      Evidence::published(
+          "PyTorch performance tuning guide, Create tensors directly on the target device")};
   return finding;
 }
 

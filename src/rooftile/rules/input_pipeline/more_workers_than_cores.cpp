@@ -43,7 +43,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
     Finding finding = finding_at(
         *loader, fmt::format("{} workers for one process", workers.integer),
         {"Set num_workers to the cores per GPU, often 8 to 16", Exactness::exact_arithmetic});
-    finding.evidence = {"PyTorch's DataLoader warns of more workers than cores"};
+    finding.evidence = {
+        Evidence::published("PyTorch's DataLoader warns of more workers than cores")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -53,7 +53,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
     Finding finding = finding_at(
         *loader, "the last batch of each epoch may be smaller: kernels are chosen again for it",
         std::move(fix));
-    finding.evidence = {"PyTorch documentation, torch.backends.cudnn.benchmark"};
+    finding.evidence = {
+        Evidence::published("PyTorch documentation, torch.backends.cudnn.benchmark")};
     findings.push_back(std::move(finding));
   }
   return findings;

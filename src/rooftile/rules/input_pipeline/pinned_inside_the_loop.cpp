@@ -45,7 +45,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
                     "copy it speeds up",
                     name),
         {"Set pin_memory=True in the DataLoader, or copy without pinning", Exactness::bit_exact});
-    finding.evidence = {"PyTorch tutorial, A guide on good usage of non_blocking and pin_memory()"};
+    finding.evidence = {Evidence::published(
+        "PyTorch tutorial, A guide on good usage of non_blocking and pin_memory()")};
     findings.push_back(std::move(finding));
   }
   return findings;

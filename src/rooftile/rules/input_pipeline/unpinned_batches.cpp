@@ -173,8 +173,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
     Finding finding = finding_at(
         *loader, "pin_memory is off: each batch is copied to the GPU through pageable memory",
         std::move(fix));
-    finding.evidence = {
-        "PyTorch performance tuning guide, Enable asynchronous data loading and augmentation"};
+    finding.evidence = {Evidence::published(
+        "PyTorch performance tuning guide, Enable asynchronous data loading and augmentation")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/trace/uploads.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -72,12 +73,11 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const Upload
                      gain_of_idle_time(trace, Remedy::asynchronous_copies, upload.idle) +
                          Range<Seconds>{alone, 0.5 * (alone + upload.exposed), upload.exposed}));
   finding.count = upload.count;
-  finding.evidence = {fmt::format(
-      "measured: {:.1f} MB in {} ({:.1f} GB/s); the GPU copies alone for {} and idles for {} "
-      "while the host waits",
-      upload.bytes.value() / 1e6, duration_text(upload.time),
-      upload.time > Seconds(0) ? (upload.bytes / upload.time).value() / 1e9 : 0.0,
-      duration_text(upload.exposed), duration_text(upload.idle))};
+  finding.evidence = {Evidence::measured(fmt::format(
+      "{} in {} ({}); the GPU copies alone for {} and idles for {} while the host waits",
+      traffic_text(upload.bytes), time_text(upload.time),
+      rate_text(upload.time > Seconds(0) ? upload.bytes / upload.time : BytesPerSecond(0)),
+      time_text(upload.exposed), time_text(upload.idle)))};
   return finding;
 }
 

@@ -66,7 +66,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (kept.absent()) add_edit(add_argument(*loader, "persistent_workers", "True"), fix);
     Finding finding = finding_at(
         *loader, fmt::format("{} workers restart in each epoch", workers.integer), std::move(fix));
-    finding.evidence = {"PyTorch documentation, torch.utils.data.DataLoader, persistent_workers"};
+    finding.evidence = {Evidence::published(
+        "PyTorch documentation, torch.utils.data.DataLoader, persistent_workers")};
     findings.push_back(std::move(finding));
   }
   return findings;

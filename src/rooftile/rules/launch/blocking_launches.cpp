@@ -44,9 +44,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
         finding_at(*setting.statement,
                    "CUDA_LAUNCH_BLOCKING=1: the host waits for the end of every single kernel",
                    std::move(fix));
-    finding.evidence = {
-        "CUDA C++ Programming Guide, Concurrent Execution between Host and Device: for debugging "
-        "only"};
+    finding.evidence = {Evidence::published(
+        "for debugging only",
+        "CUDA C++ Programming Guide, Concurrent Execution between Host and Device")};
     findings.push_back(std::move(finding));
   }
   return findings;

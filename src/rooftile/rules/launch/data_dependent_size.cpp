@@ -164,8 +164,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
           {"Use a fixed size: torch.where(mask, x, 0) or multiply by the mask, or find the "
            "indices on the host while the batch is made",
            Exactness::exact_arithmetic});
-      finding.evidence = {
-          "PyTorch documentation, torch.nonzero: on CUDA it causes host-device synchronization"};
+      finding.evidence = {Evidence::published("on CUDA it causes host-device synchronization",
+                                              "PyTorch documentation, torch.nonzero")};
       findings.push_back(std::move(finding));
     }
   }

@@ -115,7 +115,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     Finding finding = finding_at(
         *call, "the host waits for the whole GPU in every step, and nothing here is timed",
         std::move(fix));
-    finding.evidence = {"PyTorch CUDA semantics note, Asynchronous execution"};
+    finding.evidence = {Evidence::published("PyTorch CUDA semantics note, Asynchronous execution")};
     findings.push_back(std::move(finding));
   }
   return findings;

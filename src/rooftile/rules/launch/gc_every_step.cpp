@@ -42,7 +42,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
     fix.safe = !fix.edits.empty();
     Finding finding =
         finding_at(*call, "gc.collect() walks all Python objects in every step", std::move(fix));
-    finding.evidence = {"Python documentation, module gc: a full collection runs over all objects"};
+    finding.evidence = {Evidence::published("a full collection runs over all objects",
+                                            "Python documentation, module gc")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "rooftile/base/quantity_text.h"
+#include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -45,7 +47,7 @@ recording them slows the host itself.
   8.1 ms.
 )md";
 
-constexpr double kMinIdleShare = 0.1;
+constexpr double kMinIdleShare = threshold::kWorthADay;
 constexpr double kMostStartUp = 0.5;  // of the time: the rest is no steady state
 constexpr double kFewKernels = 10;    // a recording of so few is no program
 // Above so much idle time for each kernel the host does something else than launching.
@@ -128,7 +130,7 @@ Fix propose(const TraceSummary& trace, double short_share) {
 }
 
 // Operators that keep the host busy longest.
-std::vector<std::string> slow_operators(const TraceSummary& trace) {
+std::vector<Evidence> slow_operators(const TraceSummary& trace) {
   constexpr std::size_t kMostTold = 3;
   std::map<std::string, std::pair<Seconds, std::int64_t>> by_name;
   for (const OpUse& use : trace.ops) {
@@ -138,12 +140,12 @@ std::vector<std::string> slow_operators(const TraceSummary& trace) {
   std::vector<std::pair<Seconds, std::string>> sorted;
   for (const auto& [name, sum] : by_name) sorted.emplace_back(sum.first, name);
   std::sort(sorted.rbegin(), sorted.rend());
-  std::vector<std::string> lines;
+  std::vector<Evidence> lines;
   for (const auto& [time, name] : sorted) {
     if (lines.size() == kMostTold || time <= Seconds(0)) break;
-    lines.push_back(fmt::format(
-        "measured: {} takes the host {} for {}", name, cost_text(trace, time * window_part(trace)),
-        count_text(trace, window_count(trace, by_name[name].second), "call")));
+    lines.push_back(Evidence::measured(fmt::format(
+        "{} takes the host {} for {}", name, cost_text(trace, time * window_part(trace)),
+        count_text(trace, window_count(trace, by_name[name].second), "call"))));
   }
   return lines;
 }
@@ -180,23 +182,23 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   const double short_share = share_of_short_kernels(trace);
   Finding finding = about_trace(
       trace,
-      fmt::format("the GPU is idle {}, launch-bound: {}, {:.0f} % of them "
+      fmt::format("the GPU is idle {}, launch-bound: {}, {} of them "
                   "shorter than {}",
                   cost_text(trace, idle), count_text(trace, kernels_of(trace), "kernel"),
-                  100 * short_share, duration_text(kShortKernel)),
+                  share_text(short_share), time_text(kShortKernel)),
       propose(trace, short_share), gain);
   finding.count = trace.launches;
   finding.evidence = {
-      fmt::format("measured: the GPU is busy {:.0f} % of the time; {}",
-                  100 * (trace.time.gpu_busy / trace.time.span),
-                  count_text(trace, trace.launches, "launch call")),
-      "2.9 µs kernels take 3.4 µs each in a CUDA graph: NVIDIA blog, Getting Started with CUDA "
-      "Graphs"};
-  for (std::string& line : slow_operators(trace)) finding.evidence.push_back(std::move(line));
+      Evidence::measured(fmt::format("the GPU is busy {} of the time; {}",
+                                     share_text(trace.time.gpu_busy / trace.time.span),
+                                     count_text(trace, trace.launches, "launch call"))),
+      Evidence::published("2.9 µs kernels take 3.4 µs each in a CUDA graph",
+                          "NVIDIA blog, Getting Started with CUDA Graphs")};
+  for (Evidence& line : slow_operators(trace)) finding.evidence.push_back(std::move(line));
   if (trace.has_stacks) {
-    finding.evidence.emplace_back(
-        "Python stacks were recorded, which slows the host: part of the idle time may be the "
-        "profiler's");
+    finding.evidence.push_back(
+        Evidence::found("Python stacks were recorded, which slows the host: part of the idle time "
+                        "may be the profiler's"));
   }
   return {{"", std::move(finding)}};
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -166,14 +167,13 @@ Finding describe(const TraceSummary& trace, const JoinedWork& joined) {
     finding.saving->low = Seconds();
   }
   finding.count = work.count;
-  finding.evidence = {
-      fmt::format("measured: {} of the host's time; only the {} in which the GPU "
-                  "idles count",
-                  duration_text(work.time), duration_text(work.exposed))};
+  finding.evidence = {Evidence::measured(
+      fmt::format("{} of the host's time; only the {} in which the GPU idles count",
+                  time_text(work.time), time_text(work.exposed)))};
   if (trace.has_stacks) {
-    finding.evidence.emplace_back(
-        "Python stacks were recorded, which slows the host: part of the idle time may be the "
-        "profiler's");
+    finding.evidence.push_back(
+        Evidence::found("Python stacks were recorded, which slows the host: part of the idle time "
+                        "may be the profiler's"));
   }
   return finding;
 }

@@ -65,7 +65,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
                       code_text(*file, masked)),
           {"Use torch.where, or multiply by the mask, which keep the size fixed",
            Exactness::exact_arithmetic});
-      finding.evidence = {"PyTorch documentation, torch.nonzero: on CUDA it waits for the device"};
+      finding.evidence = {Evidence::published("on CUDA it waits for the device",
+                                              "PyTorch documentation, torch.nonzero")};
       findings.push_back(std::move(finding));
     }
   }

@@ -270,8 +270,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
                                  fmt::format("`{}` makes the host wait for the GPU in every step{}",
                                              code_text(file, first.expr), others_text(group)),
                                  {std::string(remedy_for(facts, first)), Exactness::bit_exact});
-    finding.evidence = {
-        "PyTorch performance tuning guide, Avoid unnecessary CPU-GPU synchronization"};
+    finding.evidence = {Evidence::published(
+        "PyTorch performance tuning guide, Avoid unnecessary CPU-GPU synchronization")};
     findings.push_back(std::move(finding));
   }
   return findings;

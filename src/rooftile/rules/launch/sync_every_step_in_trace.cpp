@@ -4,6 +4,7 @@
 #include <map>
 
 #include "rooftile/analysis/trace/uploads.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/trace_finding.h"
 
@@ -94,9 +95,9 @@ Finding describe(const TraceSummary& trace, const Waits& waits) {
       propose(trace, sync), gain_of_idle_time(trace, Remedy::no_synchronization, waits.exposed));
   if (finding.location.node.empty()) finding.location.node = sync.call;
   finding.count = waits.count;
-  finding.evidence = {
-      fmt::format("measured: the host waits {} in {}; only the {} in which the GPU idles count",
-                  duration_text(waits.blocked), sync.call, duration_text(waits.exposed))};
+  finding.evidence = {Evidence::measured(
+      fmt::format("the host waits {} in {}; only the {} in which the GPU idles count",
+                  time_text(waits.blocked), sync.call, time_text(waits.exposed)))};
   return finding;
 }
 
@@ -104,9 +105,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   std::vector<TraceCase> cases;
   for (const auto& [key, waits] : waits_by_place(trace)) {
     if (!is_visible(trace, waits.exposed)) continue;
-    Finding finding = describe(trace, waits);
-    if (!is_visible(trace, finding.saving->expected * window_steps(trace))) continue;
-    cases.push_back({key, std::move(finding)});
+    add_if_visible(trace, key, describe(trace, waits), cases);
   }
   return cases;
 }

@@ -46,9 +46,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
         fmt::format("`{}` copies a Python list to the GPU in every step, and the host waits for it",
                     code_text(*call->file, call->expr)),
         {"Make it once before the loop, or compute it on the GPU", Exactness::bit_exact});
-    finding.evidence = {
-        "PyTorch tutorial, A guide on good usage of non_blocking and pin_memory(): copies from "
-        "unpinned memory block the host"};
+    finding.evidence = {Evidence::published(
+        "copies from unpinned memory block the host",
+        "PyTorch tutorial, A guide on good usage of non_blocking and pin_memory()")};
     findings.push_back(std::move(finding));
   }
   return findings;

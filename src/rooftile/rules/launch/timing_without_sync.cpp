@@ -330,8 +330,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
                "torch.cuda.Event(enable_timing=True)",
                Exactness::bit_exact});
           finding.evidence = {
-              "PyTorch CUDA semantics note, Asynchronous execution: time measurements without "
-              "synchronizations are not accurate"};
+              Evidence::published("time measurements without synchronizations are not accurate",
+                                  "PyTorch CUDA semantics note, Asynchronous execution")};
           findings.push_back(std::move(finding));
           return true;
         });

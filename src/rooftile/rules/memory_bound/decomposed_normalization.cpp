@@ -5,6 +5,7 @@
 #include <set>
 
 #include "rooftile/analysis/decomposed.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 
@@ -117,12 +118,12 @@ std::vector<Finding> check(const RuleInput& input) {
   if (!matters(group) || !is_gain(input, saving)) return {};
   Finding finding = finding_at_groups(
       input, {group},
-      fmt::format("{} decomposed into up to {} primitive ops: {:.1f} % of the time.",
-                  counts_text(patterns), patterns.longest, 100 * group.time_share),
+      fmt::format("{} decomposed into up to {} primitive ops: {} of the time.",
+                  counts_text(patterns), patterns.longest, share_text(group.time_share)),
       propose(input, patterns), saving);
   finding.evidence = {
-      "Patterns recognised by their data flow; the fused operation reads and writes "
-      "its tensor once."};
+      Evidence::estimated("Patterns recognised by their data flow; the fused operation reads and "
+                          "writes its tensor once.")};
   soften_unless_clear(input, finding);
   return {finding};
 }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
+#include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -34,7 +36,7 @@ High: the time of the copies while no kernel runs. Low: 0, since some may be nee
 - PyTorch Performance Tuning Guide: operations in place and preallocated memory.
 )md";
 
-constexpr double kMinShare = 0.03;  // of the window
+constexpr double kMinShare = threshold::kPartlyShowsInARun;  // of the window
 
 // DDP's copies between gradients and buckets have a finding that names their remedy.
 bool is_judged(const CopyUse& copy) {
@@ -84,9 +86,10 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
       gain_of_kernel_time(trace, {Seconds(0), 0.5 * copies.exposed, copies.exposed}));
   finding.count = copies.count;
   const std::string place = place_text(copies.largest->site);
-  finding.evidence = {fmt::format("measured: {:.1f} GB in all; the largest part{}{} takes {}",
-                                  copies.bytes / 1e9, place.empty() ? "" : ", at ", place,
-                                  cost_text(trace, copies.largest->exposed * window_part(trace)))};
+  finding.evidence = {Evidence::measured(
+      fmt::format("{} in all; the largest part{}{} takes {}", traffic_text(Bytes(copies.bytes)),
+                  place.empty() ? "" : ", at ", place,
+                  cost_text(trace, copies.largest->exposed * window_part(trace))))};
   note_pace(trace, finding);
   return {{"", std::move(finding)}};
 }

@@ -4,8 +4,10 @@
 #include <algorithm>
 
 #include "rooftile/analysis/coverage.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
+#include "rooftile/rules/thresholds.h"
 
 namespace rooftile {
 namespace memory_bound_dominates_rule {
@@ -37,7 +39,7 @@ No saving is given. The message states the most that faster GEMMs could ever giv
   is at most two times.
 )md";
 
-constexpr double kDominantShare = 0.5;
+constexpr double kDominantShare = threshold::kMost;
 
 bool is_memory_bound_kind(const Op& op) {
   return !is_matrix_op(op) && !std::holds_alternative<Collective>(op.body) &&
@@ -52,7 +54,7 @@ std::string optimizer_text(const RuleInput& input) {
   });
   return steps.time_share < kShown
              ? ""
-             : fmt::format(", the optimizer another {:.0f} %", 100 * steps.time_share);
+             : fmt::format(", the optimizer another {}", share_text(steps.time_share));
 }
 
 std::vector<Finding> check(const RuleInput& input) {
@@ -73,14 +75,14 @@ std::vector<Finding> check(const RuleInput& input) {
   others.ops = {*largest};
   Finding finding = finding_at_groups(
       input, {others},
-      fmt::format("Memory-bound operations take {:.0f} % of the time{} and GEMMs {:.0f} %: "
+      fmt::format("Memory-bound operations take {} of the time{} and GEMMs {}: "
                   "even free GEMMs would make this at most {:.1f} times as fast.",
-                  100 * others.time_share, optimizer_text(input), 100 * products.time_share,
-                  1 / (1 - products.time_share)),
+                  share_text(others.time_share), optimizer_text(input),
+                  share_text(products.time_share), 1 / (1 - products.time_share)),
       {"Fuse operations and keep activations in 16 bits before tuning matrix shapes.",
        Exactness::not_applicable},
       std::nullopt);
-  finding.evidence = {"Amdahl's law over the estimated times."};
+  finding.evidence = {Evidence::estimated("Amdahl's law over the estimated times.")};
   return {finding};
 }
 

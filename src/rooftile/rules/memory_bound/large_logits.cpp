@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "rooftile/analysis/vocabulary.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 
@@ -38,7 +39,6 @@ the product.
 )md";
 
 constexpr double kMinMemoryShare = 0.1;
-constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
 
 // The logits as computed and, where they are 16-bit, the fp32 copy that the loss takes.
 Bytes logits_bytes(const Op& op) {
@@ -60,17 +60,17 @@ std::vector<Finding> check(const RuleInput& input) {
   const auto& gemm = std::get<Gemm>(op.body);
   Finding finding = finding_at_groups(
       input, {group_of(input, {*layer})},
-      fmt::format("The logits of {} tokens and {} classes take {:.1f} GiB, {:.0f} % of the memory "
+      fmt::format("The logits of {} tokens and {} classes take {}, {} of the memory "
                   "of {}; their gradient comes on top.",
-                  gemm.m, gemm.n, logits.value() / kGibibyte, 100 * share, input.device().name),
+                  gemm.m, gemm.n, bytes_text(logits), share_text(share), input.device().name),
       {"Use a fused or chunked cross-entropy that never holds all logits.",
        Exactness::exact_arithmetic},
       std::nullopt);
-  finding.evidence = {fmt::format(
+  finding.evidence = {Evidence::estimated(fmt::format(
       "{} x {} x {} bytes ({}).", gemm.m, gemm.n,
       is_16_bit_float(op.dtypes.output) ? 6.0 : size_in_bytes(op.dtypes.output),
       is_16_bit_float(op.dtypes.output) ? "16-bit logits and the fp32 copy the loss takes"
-                                        : "as computed")};
+                                        : "as computed"))};
   return {finding};
 }
 

@@ -5,6 +5,7 @@
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/trace/attention_parts.h"
 #include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -84,21 +85,16 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
         gain_of_kernel_time(trace, *saved));
     finding.ops = workload_ops_of(input, group);
     finding.count = group.kernels;
-    finding.evidence = {
-        fmt::format("measured: {} in kernel {}; the model says {} at most for rows "
-                    "of {}",
-                    duration_text(group.time), short_kernel_name(group.kernel->name),
-                    duration_text(slowest), to)};
+    finding.evidence = {Evidence::measured(fmt::format(
+        "{} in kernel {}; the model says {} at most for rows of {}", time_text(group.time),
+        short_kernel_name(group.kernel->name), time_text(slowest), to))};
     note_pace(trace, finding);
     cases.push_back({group.name + group.shape, std::move(finding)});
   }
   return cases;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input.workload.traces,
-                     [&](const TraceSummary& trace) { return judge(input, trace); });
-}
+std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
 
 }  // namespace memory_bound_unaligned_rows_rule
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/trace/attention_parts.h"
+#include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -38,7 +39,7 @@ What other kernels or the host hide is taken off.
 - PyTorch Performance Tuning Guide, "Fuse operations".
 )md";
 
-constexpr double kMinShare = 0.15;     // of the window
+constexpr double kMinShare = threshold::kWorthCompiling;  // of the window
 constexpr double kMinGain = 0.02;      // of the window; assumed worth a compilation
 constexpr double kMinRun = 1.5;        // kernels one behind the other, on average
 constexpr double kMostCompiled = 0.3;  // of the time, above which somebody compiles already
@@ -48,17 +49,17 @@ Range<Seconds> saving_of(const PointwiseUse& pointwise, double run) {
   return {0.25 * most, 2.0 / 3 * most, most};
 }
 
-std::vector<std::string> largest(const TraceSummary& trace) {
+std::vector<Evidence> largest(const TraceSummary& trace) {
   constexpr std::size_t kMostTold = 4;
   const auto wanted = [&](const OpUse* use, const KernelUse& kernel) {
     return is_pointwise(kernel.facts.kernel_class) &&
            (use == nullptr || !is_attention_part(trace, *use));
   };
-  std::vector<std::string> lines;
+  std::vector<Evidence> lines;
   for (const UseGroup& group : group_by_shape(trace, wanted)) {
     if (lines.size() == kMostTold) break;
     lines.push_back(
-        fmt::format("measured: {} {}", group_text(group), cost_text(trace, group.time)));
+        Evidence::measured(fmt::format("{} {}", group_text(group), cost_text(trace, group.time))));
   }
   return lines;
 }

@@ -6,8 +6,10 @@
 #include "rooftile/analysis/batchnorm.h"
 #include "rooftile/analysis/decomposed.h"
 #include "rooftile/analysis/fusion.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
+#include "rooftile/rules/thresholds.h"
 
 namespace rooftile {
 
@@ -69,7 +71,7 @@ saving is smaller. Saved launches are not counted.
   compiling wins.
 )md";
 
-constexpr double kMinShare = 0.15;
+constexpr double kMinShare = threshold::kWorthCompiling;
 
 // PyTorch Inductor's persistent reductions: rows of fewer elements share a block of up to so many.
 constexpr std::int64_t kShortRow = 256, kElementsOfBlock = 4096;
@@ -164,7 +166,7 @@ TimeEstimate compiled_time(const RuleInput& input, const LayerGroup& group) {
 }
 
 std::string message_of(const Runs& runs) {
-  const std::string share = fmt::format("{:.0f} % of the time", 100 * runs.group.time_share);
+  const std::string share = fmt::format("{} of the time", share_text(runs.group.time_share));
   if (runs.longest < 2) {
     return fmt::format(
         "Norms of {} values take {}: PyTorch starts a block for each row, a compiled "
@@ -173,8 +175,8 @@ std::string message_of(const Runs& runs) {
   }
   std::string text = fmt::format(
       "Unfused chains of up to {} pointwise ops and norms take {}, each with a memory round trip; "
-      "fused they move {:.0f} % of the bytes.",
-      runs.longest, share, 100 * runs.kept_traffic);
+      "fused they move {} of the bytes.",
+      runs.longest, share, share_text(runs.kept_traffic));
   if (runs.short_row > 0) {
     text += fmt::format(
         " Norms of {} values start a block for each row; a compiled kernel takes several.",
@@ -201,8 +203,9 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   finding.location = first.source;
   if (finding.location.node.empty()) finding.location.node = first.name;
   finding.evidence = {
-      "Time of these operations follows their bytes (NVIDIA Memory-Limited Layers User's Guide).",
-      "Bytes counted from the values that pass between the operations."};
+      Evidence::published("Time of these operations follows their bytes",
+                          "NVIDIA Memory-Limited Layers User's Guide"),
+      Evidence::estimated("Bytes counted from the values that pass between the operations.")};
   return {finding};
 }
 

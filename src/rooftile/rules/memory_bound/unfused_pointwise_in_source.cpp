@@ -73,8 +73,9 @@ Finding finding_for(const FunctionDef& function, const PointwiseFunction& chain)
                   name, chain.operations, chain.operations),
       {std::string(fix_text(chain.known)), Exactness::exact_arithmetic});
   finding.evidence = {
-      "PyTorch Performance Tuning Guide, Fuse operations: its example is a GELU of five operations",
-      "settle it with a trace: rooftile check train.py trace.json.gz"};
+      Evidence::published("its example is a GELU of five operations",
+                          "PyTorch Performance Tuning Guide, Fuse operations"),
+      Evidence::to_check("settle it with a trace: rooftile check train.py trace.json.gz")};
   return finding;
 }
 

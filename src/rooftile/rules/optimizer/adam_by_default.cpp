@@ -52,7 +52,8 @@ Finding finding_for(const Call& optimizer) {
        "twice "
        "the state) where trainings are long or repeated",
        Exactness::changes_training});
-  finding.evidence = {"AlgoPerf competition, arXiv:2502.15015: 28 % and 8 % by wall-clock time"};
+  finding.evidence = {Evidence::published("28 % and 8 % by wall-clock time",
+                                          "AlgoPerf competition, arXiv:2502.15015")};
   return finding;
 }
 

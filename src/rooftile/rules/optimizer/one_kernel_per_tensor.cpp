@@ -75,9 +75,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
         *call,
         fmt::format("{} runs several kernels for each weight tensor: foreach is off", call->method),
         std::move(fix));
-    finding.evidence = {
-        "PyTorch documentation, torch.optim, Algorithms: for-loop, foreach and fused "
-        "implementations; foreach is the default on CUDA"};
+    finding.evidence = {Evidence::published(
+        "for-loop, foreach and fused implementations; foreach is the default on CUDA",
+        "PyTorch documentation, torch.optim, Algorithms")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -56,18 +57,18 @@ Finding describe(const TraceSummary& trace, const RangeUse& range) {
                  fmt::format("{} updates one parameter at a time: {} of {} on average, and {} of "
                              "idle time because the host launches them one by one",
                              range.name, count_text(trace, range.kernels, "kernel"),
-                             duration_text(range.kernel_time / kernels), cost_text(trace, late)),
+                             time_text(range.kernel_time / kernels), cost_text(trace, late)),
                  {"Pass fused=True or foreach=True to the optimizer", Exactness::exact_arithmetic},
                  idle + busy);
   finding.location.node = range.name;
   finding.count = range.kernels;
   finding.evidence = {
-      fmt::format(
-          "measured: {} of the host's time, {} of kernels and {} of idle GPU in {} calls of "
-          "the optimizer",
-          duration_text(range.host_time), duration_text(range.kernel_time),
-          duration_text(range.idle), range.count),
-      "no kernel over lists of tensors in it: PyTorch profiler, OptimizerSingleTensorPattern"};
+      Evidence::measured(fmt::format(
+          "{} of the host's time, {} of kernels and {} of idle GPU in {} calls of the optimizer",
+          time_text(range.host_time), time_text(range.kernel_time), time_text(range.idle),
+          range.count)),
+      Evidence::published("no kernel over lists of tensors in it",
+                          "PyTorch profiler, OptimizerSingleTensorPattern")};
   return finding;
 }
 

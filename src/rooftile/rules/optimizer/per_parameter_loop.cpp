@@ -172,10 +172,12 @@ Finding describe(const File& file, const Statement& loop, const WeightList& list
        "_foreach_norm for norms), or torch.optim.swa_utils.AveragedModel",
        Exactness::exact_arithmetic});
   finding.evidence = {
-      fmt::format("`{}` at {}",
-                  code_text(file, operation.value != nullptr ? operation.value : operation.target),
-                  place_text(operation, file)),
-      "PyTorch documentation, torch.optim, Algorithms: foreach against for-loop"};
+      Evidence::found(fmt::format(
+          "`{}` at {}",
+          code_text(file, operation.value != nullptr ? operation.value : operation.target),
+          place_text(operation, file))),
+      Evidence::published("foreach against for-loop",
+                          "PyTorch documentation, torch.optim, Algorithms")};
   return finding;
 }
 

@@ -176,8 +176,8 @@ Finding handler_finding(const Call& step) {
                   receiver_text(step)),
       {"Call it from a handler of Events.EPOCH_COMPLETED", Exactness::changes_training});
   finding.evidence = {
-      "PyTorch documentation, torch.optim, How to adjust learning rate: call the scheduler after "
-      "the optimizer, since 1.1"};
+      Evidence::published("call the scheduler after the optimizer, since 1.1",
+                          "PyTorch documentation, torch.optim, How to adjust learning rate")};
   return finding;
 }
 
@@ -199,9 +199,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
         {fmt::format("Move {}.step() behind the optimizer's step", receiver_text(*order.scheduler)),
          Exactness::changes_training});
     finding.evidence = {
-        fmt::format("optimizer steps at {}", place_text(*order.optimizer, *order.scheduler->file)),
-        "PyTorch documentation, torch.optim, How to adjust learning rate: call the scheduler after "
-        "the optimizer, since 1.1"};
+        Evidence::found(fmt::format("optimizer steps at {}",
+                                    place_text(*order.optimizer, *order.scheduler->file))),
+        Evidence::published("call the scheduler after the optimizer, since 1.1",
+                            "PyTorch documentation, torch.optim, How to adjust learning rate")};
     findings.push_back(std::move(finding));
   }
   for (const Call* call : facts.method_calls("step")) {

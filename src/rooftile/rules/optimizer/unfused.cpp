@@ -58,8 +58,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
         *call,
         fmt::format("{} runs a dozen kernels over all weights, fused it is one", call->method),
         std::move(fix));
-    finding.evidence = {"PyTorch documentation, torch.optim, Algorithms: fused is the fastest",
-                        "settle it with a trace: rooftile check train.py trace.json.gz"};
+    finding.evidence = {
+        Evidence::published("fused is the fastest",
+                            "PyTorch documentation, torch.optim, Algorithms"),
+        Evidence::to_check("settle it with a trace: rooftile check train.py trace.json.gz")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -189,11 +189,13 @@ Finding finding_for(const SourceFacts& facts, const Program& program, const Size
                                             : finding_at(*layer.call, message, fix);
   const bool is_same_line = finding.location.file == layer.call->file->path;
   finding.evidence = {
-      is_same_line ? fmt::format("{} at {}", layer.text, place_text(*layer.call, *layer.call->file))
-                   : fmt::format("{} in {}", layer.text, layer.call->file->path),
-      "no autocast, 16-bit weights, precision option or TF32 switch anywhere in the program",
-      "PyTorch performance tuning guide, Use mixed precision and AMP",
-      "settle it with a trace: rooftile check train.py trace.json.gz"};
+      is_same_line ? Evidence::found(fmt::format("{} at {}", layer.text,
+                                                 place_text(*layer.call, *layer.call->file)))
+                   : Evidence::found(fmt::format("{} in {}", layer.text, layer.call->file->path)),
+      Evidence::found(
+          "no autocast, 16-bit weights, precision option or TF32 switch anywhere in the program"),
+      Evidence::published("PyTorch performance tuning guide, Use mixed precision and AMP"),
+      Evidence::to_check("settle it with a trace: rooftile check train.py trace.json.gz")};
   return finding;
 }
 

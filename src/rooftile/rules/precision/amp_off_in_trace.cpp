@@ -4,12 +4,14 @@
 
 #include "rooftile/analysis/trace/op_gain.h"
 #include "rooftile/analysis/trace/steady.h"
+#include "rooftile/base/quantity_text.h"
+#include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
 namespace precision_amp_off_in_trace {
 
-constexpr double kMinShare = 0.1;         // of the window, in fp32 products
+constexpr double kMinShare = threshold::kWorthADay;  // of the window, in fp32 products
 constexpr double kOtherPrecision = 0.05;  // of the matrix time, that shows a choice was made
 constexpr double kMostOnCudaCores = 0.75, kMostTf32 = 0.5;  // saved, where no shape is known
 constexpr int kAmpere = 80;
@@ -66,17 +68,17 @@ Fix propose(const RuleInput& input, const TraceSummary& trace, Dtype half,
   return {text, Exactness::changes_numerics};
 }
 
-std::vector<std::string> evidence_of(const TraceSummary& trace,
-                                     const std::vector<UseGroup>& groups) {
+std::vector<Evidence> evidence_of(const TraceSummary& trace, const std::vector<UseGroup>& groups) {
   constexpr std::size_t kMostTold = 3;
-  std::vector<std::string> lines;
+  std::vector<Evidence> lines;
   for (const UseGroup& group : groups) {
     if (lines.size() == kMostTold) break;
-    lines.push_back(fmt::format("measured: {} takes {} in kernel {}", group_text(group),
-                                cost_text(trace, group.time),
-                                short_kernel_name(group.kernel->name)));
+    lines.push_back(Evidence::measured(fmt::format("{} takes {} in kernel {}", group_text(group),
+                                                   cost_text(trace, group.time),
+                                                   short_kernel_name(group.kernel->name))));
   }
-  lines.emplace_back("mixed precision up to 3x: PyTorch Performance Tuning Guide");
+  lines.push_back(
+      Evidence::published("mixed precision up to 3x", "PyTorch Performance Tuning Guide"));
   return lines;
 }
 
@@ -96,27 +98,24 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
   if (time < kMinShare * steady) return {};
   if (time_of_kernels(trace, is_other) > kOtherPrecision * time) return {};
   const Range<Seconds> gain = gain_of_kernel_time(trace, saving_in(input, groups, half));
-  if (gain.expected < kMinTimeShare * steady) return {};
-  Finding finding = about_trace(
-      trace,
-      fmt::format("all GEMMs are fp32 and take {}, {:.0f} % of it on CUDA cores; this GPU's "
-                  "Tensor Cores support {}",
-                  cost_text(trace, time), 100 * (slow / time), to_string(half)),
-      propose(input, trace, half, groups), gain);
+  if (gain.expected < threshold::kReported * steady) return {};
+  Finding finding =
+      about_trace(trace,
+                  fmt::format("all GEMMs are fp32 and take {}, {} of it on CUDA cores; this GPU's "
+                              "Tensor Cores support {}",
+                              cost_text(trace, time), share_text(slow / time), to_string(half)),
+                  propose(input, trace, half, groups), gain);
   finding.evidence = evidence_of(trace, groups);
   if (steady < trace.time.span) {
     finding.message += fmt::format("; the saving's share is of the {} without first calls",
-                                   duration_text(per_step(trace, steady)));
+                                   time_text(per_step(trace, steady)));
     finding.pass = per_step(trace, steady);
   }
   note_pace(trace, finding);
   return {{"", std::move(finding)}};
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input.workload.traces,
-                     [&](const TraceSummary& trace) { return judge(input, trace); });
-}
+std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
 
 }  // namespace precision_amp_off_in_trace
 

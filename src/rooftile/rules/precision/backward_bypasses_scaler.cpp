@@ -73,8 +73,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
               loss, scaler),
           std::move(fix));
       finding.evidence = {
-          fmt::format("scaler.step at {}", place_text(*events[i].at->call, *backward.file)),
-          "PyTorch torch.amp, GradScaler.step: unscales the gradients first"};
+          Evidence::found(
+              fmt::format("scaler.step at {}", place_text(*events[i].at->call, *backward.file))),
+          Evidence::published("unscales the gradients first",
+                              "PyTorch torch.amp, GradScaler.step")};
       findings.push_back(std::move(finding));
     }
   }

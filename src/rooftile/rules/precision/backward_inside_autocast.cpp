@@ -62,10 +62,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
                     Exactness::exact_arithmetic});
     if (around->call != nullptr) {
       finding.evidence.push_back(
-          fmt::format("autocast at {}", place_text(*around->call, *call->file)));
+          Evidence::found(fmt::format("autocast at {}", place_text(*around->call, *call->file))));
     }
-    finding.evidence.push_back(
-        "PyTorch torch.autocast: \"Backward passes under autocast are not recommended\"");
+    finding.evidence.push_back(Evidence::published(
+        "\"Backward passes under autocast are not recommended\"", "PyTorch torch.autocast"));
     findings.push_back(std::move(finding));
   }
   return findings;

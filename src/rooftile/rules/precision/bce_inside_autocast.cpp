@@ -71,8 +71,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
            "which "
            "is safe in fp16",
            Exactness::exact_arithmetic});
-      finding.evidence = {
-          "PyTorch torch.amp, Prefer binary_cross_entropy_with_logits over binary_cross_entropy"};
+      finding.evidence = {Evidence::published(
+          "PyTorch torch.amp, Prefer binary_cross_entropy_with_logits over binary_cross_entropy")};
       findings.push_back(std::move(finding));
     }
   }

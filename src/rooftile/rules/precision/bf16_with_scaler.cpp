@@ -64,8 +64,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
           "for a test for infinities",
           std::move(fix));
       finding.evidence = {
-          fmt::format("autocast in bf16 at {}", place_text(*autocast, *scaler.call->file)),
-          "PyTorch torch.amp, Gradient Scaling: against underflow of fp16"};
+          Evidence::found(
+              fmt::format("autocast in bf16 at {}", place_text(*autocast, *scaler.call->file))),
+          Evidence::published("against underflow of fp16", "PyTorch torch.amp, Gradient Scaling")};
       findings.push_back(std::move(finding));
     }
   }

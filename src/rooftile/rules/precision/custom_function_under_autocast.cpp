@@ -127,9 +127,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
           {"Decorate forward with torch.amp.custom_fwd(device_type=\"cuda\") and backward with "
            "torch.amp.custom_bwd(device_type=\"cuda\")",
            Exactness::changes_numerics});
-      finding.evidence = {fmt::format("autocast at {}", place_text(*autocast, *file)),
-                          "PyTorch notes, Automatic Mixed Precision examples, Autocast and Custom "
-                          "Autograd Functions"};
+      finding.evidence = {
+          Evidence::found(fmt::format("autocast at {}", place_text(*autocast, *file))),
+          Evidence::published("PyTorch notes, Automatic Mixed Precision examples, Autocast and "
+                              "Custom Autograd Functions")};
       findings.push_back(std::move(finding));
     }
   }

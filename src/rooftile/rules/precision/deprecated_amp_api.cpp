@@ -89,8 +89,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
                    fmt::format("{} is deprecated{}", call->name,
                                is_apex ? "" : ": PyTorch 2.4 and later warn about it"),
                    std::move(fix));
-    finding.evidence = {is_apex ? "NVIDIA apex documentation, apex.amp: deprecated"
-                                : "PyTorch documentation, torch.amp, deprecation notes"};
+    finding.evidence = {
+        is_apex ? Evidence::published("deprecated", "NVIDIA apex documentation, apex.amp")
+                : Evidence::published("PyTorch documentation, torch.amp, deprecation notes")};
     findings.push_back(std::move(finding));
   }
   return findings;

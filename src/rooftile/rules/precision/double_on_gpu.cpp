@@ -86,9 +86,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
                     "fp32 rate on most GPUs, and twice the memory",
                     code_text(*call->file, call->expr)),
         {"Train in float32 and keep float64 for sums of metrics", Exactness::changes_numerics});
-    finding.evidence = {
-        "NVIDIA CUDA C++ programming guide, Arithmetic instructions: float64 at 1/64 of float32 "
-        "on compute capability 8.6 and 8.9, at 1/2 on 8.0 and 9.0"};
+    finding.evidence = {Evidence::published(
+        "float64 at 1/64 of float32 on compute capability 8.6 and 8.9, at 1/2 on 8.0 and 9.0",
+        "NVIDIA CUDA C++ programming guide, Arithmetic instructions")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -142,8 +142,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
           {"Put the forward of the evaluation under the same autocast; it needs no scaler",
            Exactness::changes_numerics});
       finding.evidence = {
-          fmt::format("training forward under autocast at {}", place_text(*trained, *call->file)),
-          "PyTorch recipe, Automatic Mixed Precision, Inference/Evaluation"};
+          Evidence::found(fmt::format("training forward under autocast at {}",
+                                      place_text(*trained, *call->file))),
+          Evidence::published("PyTorch recipe, Automatic Mixed Precision, Inference/Evaluation")};
       findings.push_back(std::move(finding));
     }
   }

@@ -103,10 +103,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
          "torch.amp.GradScaler(\"cuda\")",
          Exactness::changes_numerics});
     finding.evidence = {
-        fmt::format("plain backward at {}, no GradScaler in the program",
-                    place_text(*unscaled.backward, *unscaled.autocast->file)),
-        "Micikevicius et al., Mixed Precision Training, 2018: two thirds of SSD's activation "
-        "gradients were zero without scaling"};
+        Evidence::found(fmt::format("plain backward at {}, no GradScaler in the program",
+                                    place_text(*unscaled.backward, *unscaled.autocast->file))),
+        Evidence::published("two thirds of SSD's activation gradients were zero without scaling",
+                            "Micikevicius et al., Mixed Precision Training, 2018")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -4,7 +4,9 @@
 
 #include "rooftile/analysis/bound_share.h"
 #include "rooftile/analysis/op_math.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/thresholds.h"
 
 namespace rooftile {
 namespace precision_fp32_on_tensor_core_gpu_rule {
@@ -43,8 +45,8 @@ later, which is cuDNN's default in PyTorch.
 - NVIDIA, GTC 2019 S9998: ResNet-50 on one V100, 355 images/s in fp32, 710 with AMP.
 )md";
 
-constexpr double kMinShare = 0.1;  // of the time, in math-bound fp32 products
-constexpr double kMinGain = 0.05;  // of the total time
+constexpr double kMinShare = threshold::kWorthADay;  // of the time, in math-bound fp32 products
+constexpr double kMinGain = threshold::kBeyondModelError;  // of the total time
 constexpr int kAmpere = 80;
 
 bool is_fp32(const Op& op) { return is_matrix_op(op) && op.dtypes.input == Dtype::fp32; }
@@ -87,7 +89,7 @@ Fix propose(const RuleInput& input, Dtype half, const Range<Seconds>& tf32) {
                   half == Dtype::fp16 && training ? " autocast with a GradScaler" : " autocast");
   if (tf32.expected >= kMinGain * input.analysis.total.expected) {
     text += fmt::format("; TF32 alone (set_float32_matmul_precision(\"high\")) saves {}",
-                        percent_text(tf32.expected / input.analysis.total.expected).substr(1));
+                        change_text(tf32.expected / input.analysis.total.expected).substr(1));
   }
   return {text, Exactness::changes_numerics};
 }
@@ -136,34 +138,36 @@ std::string state_text(const InTf32& now) {
 
 std::string message_for(const Shares& shares, Dtype half, const InTf32& now) {
   if (shares.math_bound < kMinShare) {
-    return fmt::format(
-        "{}, and {:.0f} % of the time goes into reading for them; {} has half the bytes",
-        state_text(now), 100 * shares.reading, to_string(half));
+    return fmt::format("{}, and {} of the time goes into reading for them; {} has half the bytes",
+                       state_text(now), share_text(shares.reading), to_string(half));
   }
   return fmt::format(
-      "{}; those that fewer bits would speed up take {:.0f} % of the time; this GPU's Tensor Cores "
+      "{}; those that fewer bits would speed up take {} of the time; this GPU's Tensor Cores "
       "support {}{}",
-      state_text(now), 100 * shares.math_bound, to_string(half), now.pays ? " and tf32" : "");
+      state_text(now), share_text(shares.math_bound), to_string(half), now.pays ? " and tf32" : "");
 }
 
-std::vector<std::string> evidence_for(const Device& device, Dtype half, const InTf32& now) {
-  const std::string amp = "mixed precision up to 3x of fp32: PyTorch Performance Tuning Guide";
+std::vector<Evidence> evidence_for(const Device& device, Dtype half, const InTf32& now) {
+  const Evidence amp =
+      Evidence::published("mixed precision up to 3x of fp32", "PyTorch Performance Tuning Guide");
   if (!device.has_tensor_cores(Dtype::tf32)) {
-    return {"ResNet-50 on a V100, 355 images/s in fp32, 710 with AMP: NVIDIA, GTC 2019 S9998", amp};
+    return {Evidence::published("ResNet-50 on a V100, 355 images/s in fp32, 710 with AMP",
+                                "NVIDIA, GTC 2019 S9998"),
+            amp};
   }
-  std::vector<std::string> evidence;
+  std::vector<Evidence> evidence;
   const auto fast = device.peak(half), slow = device.peak(Dtype::tf32);
   if (now.any && fast && slow) {
     evidence.push_back(
-        fmt::format("Tensor Cores of this GPU: {:.0f} TFLOP/s in {}, {:.0f} in tf32 (data sheet); "
-                    "allow_tf32 is "
-                    "true for cuDNN and false for GEMMs: PyTorch CUDA semantics, TF32",
-                    fast->value() / 1e12, to_string(half), slow->value() / 1e12));
+        Evidence::published(fmt::format("Tensor Cores of this GPU: {} in {}, {} in tf32 (data "
+                                        "sheet); allow_tf32 is true for cuDNN and false for GEMMs",
+                                        rate_text(*fast), to_string(half), rate_text(*slow)),
+                            "PyTorch CUDA semantics, TF32"));
   }
   if (now.pays) {
-    evidence.emplace_back(
-        "GEMMs: fp32 0.11 s, TF32 0.016 s for 10240 x 10240 on an A100: PyTorch CUDA semantics, "
-        "TF32");
+    evidence.push_back(
+        Evidence::published("GEMMs: fp32 0.11 s, TF32 0.016 s for 10240 x 10240 on an A100",
+                            "PyTorch CUDA semantics, TF32"));
   }
   if (now.pays || !now.any) evidence.push_back(amp);
   return evidence;

@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/trace/measured_workload.h"
 #include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -34,8 +35,8 @@ bytes are moved. Half of the time is assumed likely. The low end is 0: a short k
 - NVIDIA CUDA C++ Programming Guide, table "Throughput of Native Arithmetic Instructions".
 )md";
 
-constexpr double kMinShare = 0.02;  // of the window
-constexpr double kMostly = 0.5;     // of the kernel time
+constexpr double kMinShare = threshold::kShowsInARun;  // of the window
+constexpr double kMostly = threshold::kMost;           // of the kernel time
 
 bool is_fp64(const OpUse* use, const KernelUse& kernel) {
   return operand_dtype(use, kernel) == Dtype::fp64;
@@ -68,21 +69,18 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
       gain_of_kernel_time(trace, {Seconds(0), 0.5 * time, most}));
   for (const UseGroup& group : groups) {
     if (finding.evidence.size() == 3) break;
-    finding.evidence.push_back(fmt::format("measured: {} takes {} in kernel {}", group_text(group),
-                                           cost_text(trace, group.time),
-                                           short_kernel_name(group.kernel->name)));
+    finding.evidence.push_back(Evidence::measured(
+        fmt::format("{} takes {} in kernel {}", group_text(group), cost_text(trace, group.time),
+                    short_kernel_name(group.kernel->name))));
   }
-  finding.evidence.emplace_back(
-      "NVIDIA CUDA C++ programming guide, Arithmetic instructions: float64 at 1/64 of float32 on "
-      "compute capability 8.6 and 8.9, at 1/2 on 8.0 and 9.0");
+  finding.evidence.push_back(Evidence::published(
+      "float64 at 1/64 of float32 on compute capability 8.6 and 8.9, at 1/2 on 8.0 and 9.0",
+      "NVIDIA CUDA C++ programming guide, Arithmetic instructions"));
   note_pace(trace, finding);
   return {{"", std::move(finding)}};
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input.workload.traces,
-                     [&](const TraceSummary& trace) { return judge(input, trace); });
-}
+std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
 
 }  // namespace precision_fp64_kernels_rule
 

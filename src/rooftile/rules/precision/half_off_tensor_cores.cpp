@@ -117,8 +117,8 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGro
       propose(short_side(use)), gain_of_kernel_time(trace, saving_of(input, group, dtype)));
   finding.count = group.kernels;
   finding.ops = workload_ops_of(input, group);
-  finding.evidence = {fmt::format("measured: {} runs of kernel {}", group.kernels,
-                                  short_kernel_name(group.kernel->name))};
+  finding.evidence = {Evidence::measured(
+      fmt::format("{} runs of kernel {}", group.kernels, short_kernel_name(group.kernel->name)))};
   note_pace(trace, finding);
   return finding;
 }

@@ -98,9 +98,10 @@ Finding describe(const SourceFacts& facts, const Expr* module, const Call& optim
        "dtype=torch.bfloat16)",
        Exactness::changes_numerics});
   finding.evidence = {
-      fmt::format("optimizer at {}", place_text(optimizer, *optimizer.file)),
-      "Micikevicius et al., Mixed Precision Training, 2018: 80 per cent relative accuracy lost "
-      "on a Mandarin speech model with fp16 weights"};
+      Evidence::found(fmt::format("optimizer at {}", place_text(optimizer, *optimizer.file))),
+      Evidence::published(
+          "80 per cent relative accuracy lost on a Mandarin speech model with fp16 weights",
+          "Micikevicius et al., Mixed Precision Training, 2018")};
   return finding;
 }
 

@@ -103,8 +103,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
           {fmt::format("Cast to fp32 first: {}.float()", code_text(*file, tensor)),
            Exactness::changes_numerics});
       finding.evidence = {
-          "PyTorch torch.amp, CUDA ops that autocast to float32: losses, softmax",
-          "Micikevicius et al., Mixed Precision Training, 2018: reductions in fp32"};
+          Evidence::published("losses, softmax",
+                              "PyTorch torch.amp, CUDA ops that autocast to float32"),
+          Evidence::published("reductions in fp32",
+                              "Micikevicius et al., Mixed Precision Training, 2018")};
       findings.push_back(std::move(finding));
     }
   }

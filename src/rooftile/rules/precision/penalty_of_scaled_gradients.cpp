@@ -66,7 +66,8 @@ Finding finding_for(const Call& grad, const Expr& scaler) {
       {fmt::format("Divide the gradients by {}.get_scale(), out of place, before the penalty",
                    name),
        Exactness::changes_numerics});
-  finding.evidence = {"PyTorch notes, Automatic Mixed Precision examples, Gradient penalty"};
+  finding.evidence = {
+      Evidence::published("PyTorch notes, Automatic Mixed Precision examples, Gradient penalty")};
   return finding;
 }
 

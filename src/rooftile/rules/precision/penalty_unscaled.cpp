@@ -90,8 +90,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
                scaler, what, scaler),
            Exactness::changes_numerics});
       finding.evidence = {
-          fmt::format("scaled backward at {}", place_text(*backward->at->call, *call.file)),
-          "PyTorch notes, Automatic Mixed Precision examples, Gradient penalty"};
+          Evidence::found(
+              fmt::format("scaled backward at {}", place_text(*backward->at->call, *call.file))),
+          Evidence::published(
+              "PyTorch notes, Automatic Mixed Precision examples, Gradient penalty")};
       findings.push_back(std::move(finding));
     }
   }

@@ -111,9 +111,10 @@ Finding finding_for(const Statement& statement, const Expr& weight, const Scalin
                    scaler),
        Exactness::changes_numerics});
   finding.evidence = {
-      fmt::format("scaled backward at {}, no unscale_ on the way here",
-                  place_text(*backward.at->call, *statement.file)),
-      "PyTorch notes, Automatic Mixed Precision examples, Working with unscaled gradients"};
+      Evidence::found(fmt::format("scaled backward at {}, no unscale_ on the way here",
+                                  place_text(*backward.at->call, *statement.file))),
+      Evidence::published(
+          "PyTorch notes, Automatic Mixed Precision examples, Working with unscaled gradients")};
   return finding;
 }
 

@@ -83,9 +83,11 @@ std::vector<Finding> find(const SourceFacts& facts) {
                       clip.method, code_text(*backward->at->call->file, backward->scaler)),
           fix_for(clip, *backward, optimizer));
       finding.evidence = {
-          fmt::format("scaled backward at {}, no unscale_ on the way here",
-                      place_text(*backward->at->call, *clip.file)),
-          "PyTorch notes, Automatic Mixed Precision examples, Gradient clipping: unscale first"};
+          Evidence::found(fmt::format("scaled backward at {}, no unscale_ on the way here",
+                                      place_text(*backward->at->call, *clip.file))),
+          Evidence::published(
+              "unscale first",
+              "PyTorch notes, Automatic Mixed Precision examples, Gradient clipping")};
       findings.push_back(std::move(finding));
     }
   }

@@ -130,10 +130,12 @@ Finding finding_for(const Call& state, const Call& scaler, const std::vector<con
       {"Save \"scaler\": scaler.state_dict() with the optimizer, and load it on resume",
        Exactness::changes_numerics});
   finding.evidence = {
-      fmt::format("scaler at {}, its state_dict() is never used", place_text(scaler, *state.file)),
-      "PyTorch recipe, Automatic Mixed Precision, Saving/Resuming"};
+      Evidence::found(fmt::format("scaler at {}, its state_dict() is never used",
+                                  place_text(scaler, *state.file))),
+      Evidence::published("PyTorch recipe, Automatic Mixed Precision, Saving/Resuming")};
   for (const Call* other : more) {
-    finding.evidence.push_back(fmt::format("the same at {}", place_text(*other, *state.file)));
+    finding.evidence.push_back(
+        Evidence::found(fmt::format("the same at {}", place_text(*other, *state.file))));
   }
   return finding;
 }

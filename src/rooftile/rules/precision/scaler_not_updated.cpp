@@ -64,8 +64,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
             fmt::format("{} steps but is never updated: its second step raises RuntimeError",
                         receiver_text(step)),
             std::move(fix));
-        finding.evidence = {"no update() of a scaler in the program",
-                            "PyTorch torch.amp, GradScaler.update"};
+        finding.evidence = {Evidence::found("no update() of a scaler in the program"),
+                            Evidence::published("PyTorch torch.amp, GradScaler.update")};
         findings.push_back(std::move(finding));
         break;
       }

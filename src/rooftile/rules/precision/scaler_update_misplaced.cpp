@@ -102,9 +102,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
       Finding finding =
           finding_at(update, problem->message, {problem->fix, Exactness::changes_numerics});
       finding.evidence = {
-          fmt::format("step at {}", place_text(*problem->step->at->call, *update.file)),
-          "PyTorch notes, Automatic Mixed Precision examples: update once, after all optimizers of "
-          "the iteration have stepped"};
+          Evidence::found(
+              fmt::format("step at {}", place_text(*problem->step->at->call, *update.file))),
+          Evidence::published("update once, after all optimizers of the iteration have stepped",
+                              "PyTorch notes, Automatic Mixed Precision examples")};
       findings.push_back(std::move(finding));
     }
   }

@@ -66,10 +66,11 @@ std::vector<Finding> find(const SourceFacts& facts) {
                       mine, theirs),
           {fmt::format("Use one scaler for the run: scale this loss with {}", theirs),
            Exactness::changes_numerics});
-      finding.evidence = {fmt::format("step at {}", place_text(*step->at->call, *backward.file)),
-                          "PyTorch notes, Automatic Mixed Precision examples, Working with "
-                          "multiple models, losses, "
-                          "and optimizers: one scaler for all"};
+      finding.evidence = {
+          Evidence::found(fmt::format("step at {}", place_text(*step->at->call, *backward.file))),
+          Evidence::published("one scaler for all",
+                              "PyTorch notes, Automatic Mixed Precision examples, Working with "
+                              "multiple models, losses, and optimizers")};
       findings.push_back(std::move(finding));
     }
   }

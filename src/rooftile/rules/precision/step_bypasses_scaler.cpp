@@ -91,8 +91,9 @@ Finding describe(const Call& step, const ScalingEvent& backward, bool twice) {
                              receiver_text(step), scaler),
                  fix_of(step, backward, twice, scaler));
   finding.evidence = {
-      fmt::format("scaled backward at {}", place_text(scaled, *step.file)),
-      "PyTorch torch.amp, GradScaler.step: unscales, and skips steps with infinities"};
+      Evidence::found(fmt::format("scaled backward at {}", place_text(scaled, *step.file))),
+      Evidence::published("unscales, and skips steps with infinities",
+                          "PyTorch torch.amp, GradScaler.step")};
   return finding;
 }
 

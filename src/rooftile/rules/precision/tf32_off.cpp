@@ -66,7 +66,8 @@ Op in_tf32(const Op& op) {
 }
 
 Finding finding_in_script(Finding finding) {
-  finding.evidence = {"fp32 0.11 s, TF32 0.016 s on an A100: PyTorch CUDA semantics, TF32"};
+  finding.evidence = {
+      Evidence::published("fp32 0.11 s, TF32 0.016 s on an A100", "PyTorch CUDA semantics, TF32")};
   return finding;
 }
 
@@ -121,7 +122,7 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   std::vector<Finding> findings;
   for (const LayerGroup& group : group_equal_layers(input.workload, input.analysis, is_left_over)) {
     const auto saving = saving_if_all(input, group, in_tf32);
-    if (group.time_share < kMinTimeShare || !is_math_bound(input, group)) continue;
+    if (group.time_share < threshold::kReported || !is_math_bound(input, group)) continue;
     if (is_pointless(saving)) continue;
     Finding finding = finding_at_groups(
         input, {group},
@@ -130,7 +131,8 @@ std::vector<Finding> check_operations(const RuleInput& input) {
         {"Allow TF32 (torch.set_float32_matmul_precision(\"high\")), or cast if fp32 was not meant",
          Exactness::changes_numerics},
         saving);
-    finding.evidence = {"fp32 0.11 s, TF32 0.016 s on an A100: PyTorch CUDA semantics, TF32"};
+    finding.evidence = {Evidence::published("fp32 0.11 s, TF32 0.016 s on an A100",
+                                            "PyTorch CUDA semantics, TF32")};
     note_changes(input, group, in_tf32, finding);
     findings.push_back(std::move(finding));
   }

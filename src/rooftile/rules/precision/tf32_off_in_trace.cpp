@@ -43,9 +43,10 @@ Finding describe(const TraceSummary& trace, const RuleInput& input, const UseGro
       gain);
   finding.count = group.kernels;
   finding.ops = workload_ops_of(input, group);
-  finding.evidence = {fmt::format("measured: {} runs of kernel {}", group.kernels,
-                                  short_kernel_name(group.kernel->name)),
-                      "fp32 0.11 s, TF32 0.016 s on an A100: PyTorch CUDA semantics, TF32"};
+  finding.evidence = {
+      Evidence::measured(fmt::format("{} runs of kernel {}", group.kernels,
+                                     short_kernel_name(group.kernel->name))),
+      Evidence::published("fp32 0.11 s, TF32 0.016 s on an A100", "PyTorch CUDA semantics, TF32")};
   note_pace(trace, finding);
   return finding;
 }
@@ -67,10 +68,7 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
   return cases;
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  return judge_ranks(input.workload.traces,
-                     [&](const TraceSummary& trace) { return judge(input, trace); });
-}
+std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
 
 }  // namespace precision_tf32_off_in_trace
 

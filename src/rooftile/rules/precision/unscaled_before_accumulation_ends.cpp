@@ -70,9 +70,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
           {fmt::format("Move unscale_ and the clipping after it into `if {}`, before the step",
                        test->condition),
            Exactness::changes_numerics});
-      finding.evidence = {
-          "PyTorch notes, Automatic Mixed Precision examples, Gradient accumulation: unscale_ just "
-          "before step, after all gradients of the step are there"};
+      finding.evidence = {Evidence::published(
+          "unscale_ just before step, after all gradients of the step are there",
+          "PyTorch notes, Automatic Mixed Precision examples, Gradient accumulation")};
       findings.push_back(std::move(finding));
     }
   }

@@ -67,9 +67,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
           fmt::format("{} is unscaled a second time before its step: unscale_ raises RuntimeError",
                       code_text(*call.file, pass.events[i].optimizer)),
           std::move(fix));
-      finding.evidence = {
-          fmt::format("first unscale_ at {}", place_text(*first->at->call, *call.file)),
-          "PyTorch torch.amp, GradScaler.unscale_: once per optimizer per step call"};
+      finding.evidence = {Evidence::found(fmt::format("first unscale_ at {}",
+                                                      place_text(*first->at->call, *call.file))),
+                          Evidence::published("once per optimizer per step call",
+                                              "PyTorch torch.amp, GradScaler.unscale_")};
       findings.push_back(std::move(finding));
     }
   }

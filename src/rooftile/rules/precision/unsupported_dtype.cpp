@@ -5,6 +5,7 @@
 
 #include "rooftile/analysis/time/math_unit.h"
 #include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
@@ -121,8 +122,6 @@ std::string names_of(const std::vector<Dtype>& dtypes) {
   return join(names, " and ");
 }
 
-std::string rate_text(FlopPerSecond rate) { return fmt::format("{:.3g}", rate.value() / 1e12); }
-
 std::string describe(const RuleInput& input, const Choice& choice) {
   const Device& device = input.device();
   const std::string wrong = names_of(choice.wrong);
@@ -138,20 +137,20 @@ std::string describe(const RuleInput& input, const Choice& choice) {
   const MathUnit now = math_unit(device, choice.wrong.front());
   const MathUnit then = math_unit(device, choice.right.front());
   return fmt::format(
-      "this GPU has no {} Tensor Cores: {:.0f} % of the time is in operations that run in {} on "
+      "this GPU has no {} Tensor Cores: {} of the time is in operations that run in {} on "
       "CUDA "
-      "cores, with a peak of {} instead of {} TFLOP/s in {}",
-      wrong, 100 * choice.share, to_string(now.dtype), rate_text(now.peak), rate_text(then.peak),
-      to_string(then.dtype));
+      "cores, with a peak of {} instead of {} in {}",
+      wrong, share_text(choice.share), to_string(now.dtype), rate_text(now.peak),
+      rate_text(then.peak), to_string(then.dtype));
 }
 
 Fix propose(const RuleInput& input, const Choice& choice) {
   const std::string right = names_of(choice.right);
   if (choice.is_refused) {
     const Seconds after = input.analysis.total.expected - choice.saving.expected;
-    return {fmt::format("Run in {}: likely {} in all; checkpoints in fewer bits stay small with "
-                        "weight-only kernels",
-                        right, seconds_text(after)),
+    return {fmt::format("Run in {}: likely {} in all; checkpoints in fewer bits stay small "
+                        "with weight-only kernels",
+                        right, time_text(after)),
             Exactness::changes_numerics};
   }
   const bool scales = choice.right.front() == Dtype::fp16;
@@ -172,18 +171,23 @@ std::vector<Finding> check_operations(const RuleInput& input) {
     return {};
   }
   const Choice choice = choose(input);
-  if (choice.groups.empty() || choice.share < kMinTimeShare) return {};
+  if (choice.groups.empty() || choice.share < threshold::kReported) return {};
   if (!choice.is_refused && !is_gain(input, choice.saving)) return {};
   Finding finding =
       finding_at_groups(input, choice.groups, describe(input, choice), propose(input, choice),
                         choice.is_refused ? std::nullopt : std::optional(choice.saving));
   finding.evidence = {
-      fmt::format("Tensor Core precisions of compute capability {}.{}: CUDA C++ Programming Guide",
-                  device.compute_capability / 10, device.compute_capability % 10),
+      Evidence::published(
+          fmt::format("Tensor Core precisions of compute capability {}.{}",
+                      device.compute_capability / 10, device.compute_capability % 10),
+          "CUDA C++ Programming Guide"),
       choice.wrong.front() == Dtype::int4
-          ? "sub-byte integers in mma: PTX ISA, Warp Level Matrix Instructions"
-      : choice.is_refused ? "torch._scaled_mm and compute capability: PyTorch issue 118703"
-                          : "bf16 emulated in fp32 on older GPUs: PyTorch pull request 148322"};
+          ? Evidence::published("sub-byte integers in mma",
+                                "PTX ISA, Warp Level Matrix Instructions")
+      : choice.is_refused
+          ? Evidence::published("torch._scaled_mm and compute capability", "PyTorch issue 118703")
+          : Evidence::published("bf16 emulated in fp32 on older GPUs",
+                                "PyTorch pull request 148322")};
   for (const LayerGroup& group : choice.groups) {
     note_changes(
         input, group, [&](const Op& op) { return in_better_dtype(device, op); }, finding);

@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/time/math_unit.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -87,8 +88,7 @@ const Call* model_in_bf16(const SourceFacts& facts, const Program& program) {
 
 std::string rates_text(const Device& device) {
   const MathUnit bf16 = math_unit(device, Dtype::bf16), fp16 = math_unit(device, Dtype::fp16);
-  return fmt::format("{:.3g} instead of {:.3g} TFLOP/s", bf16.peak.value() / 1e12,
-                     fp16.peak.value() / 1e12);
+  return fmt::format("{} instead of {}", rate_text(bf16.peak), rate_text(fp16.peak));
 }
 
 Finding finding_of(const Call& call, const Device& device) {
@@ -102,9 +102,9 @@ Finding finding_of(const Call& call, const Device& device) {
        "weights in fp32",
        Exactness::changes_numerics});
   finding.evidence = {
-      "bf16 needs compute capability 8.0 (Ampere): CUDA C++ Programming Guide, Compute "
-      "Capabilities",
-      "bf16 emulated in fp32 on older GPUs: PyTorch pull request 148322"};
+      Evidence::published("bf16 needs compute capability 8.0 (Ampere)",
+                          "CUDA C++ Programming Guide, Compute Capabilities"),
+      Evidence::published("bf16 emulated in fp32 on older GPUs", "PyTorch pull request 148322")};
   return finding;
 }
 
@@ -128,7 +128,8 @@ Finding finding_of_test(const Call& call, const Device& device) {
           device.name),
       std::move(fix));
   finding.own_level = Level::advice;
-  finding.evidence = {"is_bf16_supported() is True on older GPUs: PyTorch pull request 148322"};
+  finding.evidence = {Evidence::published("is_bf16_supported() is True on older GPUs",
+                                          "PyTorch pull request 148322")};
   return finding;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/trace/measured_workload.h"
+#include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -36,7 +37,7 @@ the host's time for them too, and likely is half of that.
 - PyTorch documentation, torch.amp, "Autocasting".
 )md";
 
-constexpr double kMinShare = 0.02;  // of the window
+constexpr double kMinShare = threshold::kShowsInARun;  // of the window
 
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   const WeightCasts& casts = trace.weight_casts;
@@ -59,9 +60,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
        Exactness::changes_numerics},
       gain);
   finding.count = casts.count;
-  finding.evidence = {
-      "autocast keeps no copy of weights without gradients, and none beyond its context: PyTorch, "
-      "autocast_mode.cpp, cached_cast"};
+  finding.evidence = {Evidence::published(
+      "autocast keeps no copy of weights without gradients, and none beyond its context",
+      "PyTorch, autocast_mode.cpp, cached_cast")};
   return {{"", std::move(finding)}};
 }
 

@@ -273,8 +273,8 @@ std::vector<Finding> check(const RuleInput& input) {
                     rnn.batch, rnn.input, rnn.hidden, to_string(op.dtypes.input)),
         {best.proposal->text, best.proposal->exactness}, best.saving);
     finding.evidence = {
-        "PyTorch's condition: aten/src/ATen/native/cudnn/RNN.cpp, get_algo (with cuDNN 8.2.1 or "
-        "newer)."};
+        Evidence::published("the condition with cuDNN 8.2.1 or newer",
+                            "PyTorch, aten/src/ATen/native/cudnn/RNN.cpp, get_algo")};
     findings.push_back(std::move(finding));
   }
   return findings;

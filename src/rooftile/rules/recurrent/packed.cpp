@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "rooftile/analysis/persistent_rnn.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 
@@ -59,13 +60,14 @@ std::vector<Finding> check(const RuleInput& input) {
     Finding finding = finding_at_groups(
         input, {layer},
         fmt::format("Packed sequences keep this layer from cuDNN's persistent algorithm; a padded "
-                    "tensor of this size would take {:.0f} % of the time.",
-                    100 * ratio),
+                    "tensor of this size would take {} of the time.",
+                    share_text(ratio)),
         {"Sort or bucket by length and pass a padded tensor, if little of it is padding; mask the "
          "outputs.",
          Exactness::exact_arithmetic},
         std::nullopt);
-    finding.evidence = {"PyTorch, aten/src/ATen/native/cudnn/RNN.cpp, get_algo."};
+    finding.evidence = {
+        Evidence::published("PyTorch, aten/src/ATen/native/cudnn/RNN.cpp, get_algo")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -3,6 +3,7 @@
 
 #include "rooftile/analysis/cost.h"
 #include "rooftile/analysis/persistent_rnn.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 
@@ -96,16 +97,16 @@ Finding waste_at(const RuleInput& input, const LayerGroup& layer,
       std::get<Recurrent>(input.workload.ops[layer.ops.front()].body).hidden;
   Finding finding = finding_at_groups(
       input, {layer},
-      fmt::format("Hidden size {} is not a multiple of {}: the last {} units are {:.1f} % of the "
-                  "work and take {:.1f} % of the time.",
-                  hidden, kTileSide, rest.units, 100 * rest.flop, 100 * rest.time),
+      fmt::format("Hidden size {} is not a multiple of {}: the last {} units are {} of the "
+                  "work and take {} of the time.",
+                  hidden, kTileSide, rest.units, share_text(rest.flop), share_text(rest.time)),
       {fmt::format("In the next model choose hidden size {} instead of {}.",
                    width_options_text(options, total_time(input, layer).time.expected), hidden),
        Exactness::changes_training},
       best_saving(options));
   finding.evidence = {
-      "Hidden sizes divisible by at least 64 for tiling efficiency (NVIDIA Recurrent Layers User's "
-      "Guide, checklist)."};
+      Evidence::published("Hidden sizes divisible by at least 64 for tiling efficiency",
+                          "NVIDIA Recurrent Layers User's Guide, checklist")};
   return finding;
 }
 

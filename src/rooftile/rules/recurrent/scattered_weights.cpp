@@ -90,8 +90,9 @@ Finding finding_for(const Layer& layer, const Call& use, const Call& wrapper) {
           layer.made_by->method),
       std::move(fix));
   finding.evidence = {
-      fmt::format("{} at {}", wrapper.method, place_text(wrapper, *use.file)),
-      "PyTorch warning: RNN module weights are not part of single contiguous chunk of memory"};
+      Evidence::found(fmt::format("{} at {}", wrapper.method, place_text(wrapper, *use.file))),
+      Evidence::published("RNN module weights are not part of single contiguous chunk of memory",
+                          "PyTorch warning")};
   return finding;
 }
 

@@ -79,9 +79,9 @@ std::optional<Finding> small_at(const RuleInput& input, const LayerGroup& layer)
           rnn.seq, rnn.batch, product->n, product->k, input.device().name, 2 * rnn.batch, ratio,
           reason_text(input, input.workload.ops[first])),
       {"Use a larger minibatch if training allows it.", Exactness::changes_training}, std::nullopt);
-  finding.evidence = {
-      "Recurrent GEMMs below batch 128 or hidden size 256 are bandwidth-limited on V100 (NVIDIA "
-      "Recurrent Layers User's Guide)."};
+  finding.evidence = {Evidence::published(
+      "Recurrent GEMMs below batch 128 or hidden size 256 are bandwidth-limited on V100",
+      "NVIDIA Recurrent Layers User's Guide")};
   return finding;
 }
 

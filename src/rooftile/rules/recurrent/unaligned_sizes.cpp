@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/gate.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
@@ -94,12 +95,12 @@ Finding unaligned_at(const RuleInput& input, const LayerGroup& layer, const Recu
                   unaligned_names(rnn, wide), step, to_string(op.dtypes.input)),
       {fmt::format("Use input {}, hidden {}{} ({} parameters); for trained weights pad with zero "
                    "weights, biases and initial state.",
-                   wide.input, wide.hidden, projection, percent_text(extra)),
+                   wide.input, wide.hidden, projection, change_text(extra)),
        Exactness::exact_arithmetic},
       saving);
   finding.evidence = {
-      "Input and hidden size divisible by 8 in fp16, by 4 in TF32 (NVIDIA Recurrent Layers User's "
-      "Guide, checklist)."};
+      Evidence::published("Input and hidden size divisible by 8 in fp16, by 4 in TF32",
+                          "NVIDIA Recurrent Layers User's Guide, checklist")};
   soften_unless_clear(input, finding);
   if (!is_gain(input, saving)) finding.own_level = Level::info;
   return finding;

@@ -87,8 +87,8 @@ std::vector<Finding> unaligned_recurrent_sizes(const source::SourceFacts& facts)
       continue;
     }
     findings.back().evidence = {
-        "input and hidden size divisible by 8 in fp16: NVIDIA Recurrent Layers User's Guide, "
-        "checklist"};
+        Evidence::published("input and hidden size divisible by 8 in fp16",
+                            "NVIDIA Recurrent Layers User's Guide, checklist")};
   }
   return findings;
 }

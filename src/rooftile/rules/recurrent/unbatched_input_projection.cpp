@@ -111,7 +111,7 @@ std::optional<Finding> judge(const RuleInput& input, const std::vector<std::size
                    gemm->m * static_cast<std::int64_t>(projections.size())),
        Exactness::exact_arithmetic},
       saving);
-  finding.evidence = {std::string(wording.evidence)};
+  finding.evidence = {Evidence::found(std::string(wording.evidence))};
   soften_unless_clear(input, finding);
   return finding;
 }

@@ -188,8 +188,9 @@ Finding output_finding(const Statement& loop, const Call& call) {
       {"Collect the states, and apply the layer once to all of them after the loop",
        Exactness::exact_arithmetic});
   finding.evidence = {
-      fmt::format("loop at {}; its results are only collected there", place_text(loop, *call.file)),
-      "NVIDIA, GTC 2019 talk S9143: concatenate activations across time"};
+      Evidence::found(fmt::format("loop at {}; its results are only collected there",
+                                  place_text(loop, *call.file))),
+      Evidence::published("concatenate activations across time", "NVIDIA, GTC 2019 talk S9143")};
   return finding;
 }
 
@@ -204,9 +205,10 @@ Finding finding_for(const Statement& loop, const Call& call) {
        "result in each step",
        Exactness::exact_arithmetic});
   finding.evidence = {
-      fmt::format("loop at {}; its input does not depend on an earlier step",
-                  place_text(loop, *call.file)),
-      "NVIDIA Recurrent Layers User's Guide: the input GEMMs of all time steps can be combined"};
+      Evidence::found(fmt::format("loop at {}; its input does not depend on an earlier step",
+                                  place_text(loop, *call.file))),
+      Evidence::published("the input GEMMs of all time steps can be combined",
+                          "NVIDIA Recurrent Layers User's Guide")};
   return finding;
 }
 

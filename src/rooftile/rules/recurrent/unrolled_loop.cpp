@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/unrolled_rnn.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 
@@ -117,15 +118,16 @@ std::vector<Finding> check_operations(const RuleInput& input) {
     Finding finding = finding_at_groups(
         input, {group},
         fmt::format("{} steps of a recurrent cell (batch {}, hidden {}) run one by one in {} "
-                    "operations: {:.0f} % of the time.",
-                    loop.length, rnn.batch, rnn.hidden, group.ops.size(), 100 * group.time_share),
+                    "operations: {} of the time.",
+                    loop.length, rnn.batch, rnn.hidden, group.ops.size(),
+                    share_text(group.time_share)),
         {fmt::format("Use one nn.{} over the whole sequence; gate order, biases and dropout must "
                      "match.",
                      cell),
          Exactness::exact_arithmetic},
         saving);
-    finding.evidence = {
-        "Each step's GEMM reads the result of the one before through sigmoid and tanh gates."};
+    finding.evidence = {Evidence::found(
+        "Each step's GEMM reads the result of the one before through sigmoid and tanh gates.")};
     soften_unless_clear(input, finding);
     findings.push_back(std::move(finding));
   }

@@ -79,11 +79,12 @@ Finding finding_for(const Statement& loop, const Call& call) {
                    whole_layer(made)),
        Exactness::exact_arithmetic});
   finding.evidence = {
-      fmt::format("{} made at {}, loop at {}", made.method, place_text(made, *call.file),
-                  place_text(loop, *call.file)),
-      fmt::format("`{}` does not depend on an earlier step",
-                  code_text(*call.file, call.arguments[0].value)),
-      "NVIDIA Recurrent Layers User's Guide: cuDNN combines the input GEMMs over time"};
+      Evidence::found(fmt::format("{} made at {}, loop at {}", made.method,
+                                  place_text(made, *call.file), place_text(loop, *call.file))),
+      Evidence::found(fmt::format("`{}` does not depend on an earlier step",
+                                  code_text(*call.file, call.arguments[0].value))),
+      Evidence::published("cuDNN combines the input GEMMs over time",
+                          "NVIDIA Recurrent Layers User's Guide")};
   return finding;
 }
 

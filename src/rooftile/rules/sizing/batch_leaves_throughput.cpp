@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
 
 namespace rooftile {
@@ -74,18 +75,17 @@ std::string message_of(const RuleInput& input, const BatchPoint& now, const Batc
 
 Fix fix_of(const RuleInput& input, const BatchPoint& now, const BatchPoint& better) {
   const bool training = input.workload.mode == Mode::training;
-  return {
-      fmt::format("Run batch {} where {} allows it: {} instead of {} for each {}", better.batch,
-                  training ? "the training recipe" : "latency", seconds_text(better.time.expected),
-                  seconds_text(now.time.expected), training ? "step" : "pass"),
-      training ? Exactness::changes_training : Exactness::exact_arithmetic};
+  return {fmt::format("Run batch {} where {} allows it: {} instead of {} for each {}", better.batch,
+                      training ? "the training recipe" : "latency", time_text(better.time.expected),
+                      time_text(now.time.expected), training ? "step" : "pass"),
+          training ? Exactness::changes_training : Exactness::exact_arithmetic};
 }
 
 std::string curve_text(const BatchCurve& curve) {
   std::string text;
   for (const BatchPoint& point : curve.points) {
     text += fmt::format("{}{} at {}", text.empty() ? "" : ", ",
-                        seconds_text(point.kernels_per_sample()), point.batch);
+                        time_text(point.kernels_per_sample()), point.batch);
   }
   return text;
 }
@@ -110,8 +110,8 @@ std::string launch_text(const BatchPoint& now) {
   return fmt::format(
       "at batch {} PyTorch's host code takes {} to launch {:.0f} operations, kernels "
       "{}",
-      now.batch, seconds_text(now.host.time.expected), now.host.launches,
-      seconds_text(now.time.expected));
+      now.batch, time_text(now.host.time.expected), now.host.launches,
+      time_text(now.time.expected));
 }
 
 std::vector<Finding> check(const RuleInput& input) {
@@ -126,12 +126,13 @@ std::vector<Finding> check(const RuleInput& input) {
   finding.fix = fix_of(input, now, better);
   if (input.workload.mode == Mode::training) finding.saving = found->saving;
   finding.evidence = {
-      fmt::format("predicted time per {}: {}", sample_name(input), curve_text(*input.curve)),
-      limit_text(input, *input.curve, found->point),
-      "throughput grows with the batch until the GPU is filled: NVIDIA Linear/Fully-Connected "
-      "Layers User's Guide, Batch size"};
+      Evidence::estimated(
+          fmt::format("predicted time per {}: {}", sample_name(input), curve_text(*input.curve))),
+      Evidence::estimated(limit_text(input, *input.curve, found->point)),
+      Evidence::published("throughput grows with the batch until the GPU is filled",
+                          "NVIDIA Linear/Fully-Connected Layers User's Guide, Batch size")};
   const std::string launches = launch_text(now);
-  if (!launches.empty()) finding.evidence.push_back(launches);
+  if (!launches.empty()) finding.evidence.push_back(Evidence::estimated(launches));
   return {finding};
 }
 

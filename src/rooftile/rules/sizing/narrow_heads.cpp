@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/thresholds.h"
 
 namespace rooftile {
 
@@ -38,8 +39,8 @@ The time model compares both splits of the same width.
 )md";
 
 constexpr std::int64_t kWide = 64;
-constexpr double kMinShare = 0.05;
-constexpr double kMinGain = 0.05;
+constexpr double kMinShare = threshold::kBeyondModelError;
+constexpr double kMinGain = threshold::kBeyondModelError;
 
 bool has_narrow_heads(const Op& op) {
   const auto* a = std::get_if<Attention>(&op.body);
@@ -74,8 +75,8 @@ std::vector<Finding> check_operations(const RuleInput& input) {
                      kWide),
          Exactness::changes_training},
         saving);
-    finding.evidence = {
-        "fewer, wider heads: Anthony et al., Co-Designing Model Architectures, 2024"};
+    finding.evidence = {Evidence::published(
+        "fewer, wider heads", "Anthony et al., Co-Designing Model Architectures, 2024")};
     findings.push_back(std::move(finding));
   }
   return findings;

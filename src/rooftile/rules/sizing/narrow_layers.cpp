@@ -2,6 +2,7 @@
 
 #include "rooftile/analysis/gemm_dims.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/thresholds.h"
 
 namespace rooftile {
 namespace sizing_narrow_layers_rule {
@@ -34,7 +35,7 @@ width costs by the time model.
 
 constexpr std::int64_t kNarrow = 1024;
 constexpr std::int64_t kNarrowest = 64;  // below it a layer is an adapter or a head
-constexpr double kMinShare = 0.2;
+constexpr double kMinShare = threshold::kWorthTraining;
 constexpr double kCheap = 3.0;  // of the four times that a wide layer's time would grow
 
 bool is_narrow(const Op& op) {
@@ -64,7 +65,8 @@ std::optional<Finding> judge(const RuleInput& input, const LayerGroup& group) {
                   gemm.k, gemm.n, growth),
       {"In the next model consider fewer, wider layers", Exactness::changes_training},
       std::nullopt);
-  finding.evidence = {"prefer dense and wide layers: NVIDIA, GTC 2019 talk S9143"};
+  finding.evidence = {
+      Evidence::published("prefer dense and wide layers", "NVIDIA, GTC 2019 talk S9143")};
   return finding;
 }
 

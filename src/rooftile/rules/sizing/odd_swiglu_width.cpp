@@ -5,7 +5,9 @@
 
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/gemm_dims.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/thresholds.h"
 
 namespace rooftile {
 
@@ -45,7 +47,7 @@ is the one with the least time per unit of width, and the saving is at equal wor
 )md";
 
 constexpr std::int64_t kStep = 64;
-constexpr double kMinShare = 0.05;
+constexpr double kMinShare = threshold::kBeyondModelError;
 
 // Layers into and out of one inner width.
 struct Mlp {
@@ -124,13 +126,12 @@ std::vector<Finding> check_operations(const RuleInput& input) {
     Finding finding = finding_at_groups(
         input, {mlp.up, mlp.down},
         fmt::format("the gated MLP is {} wide, which is not a multiple of {}", width, kStep),
-        {fmt::format(
-             "In the next model choose {} ({} parameters of the MLP)", best.width,
-             percent_text(static_cast<double>(best.width) / static_cast<double>(width) - 1)),
+        {fmt::format("In the next model choose {} ({} parameters of the MLP)", best.width,
+                     change_text(static_cast<double>(best.width) / static_cast<double>(width) - 1)),
          Exactness::changes_training},
         best.saving);
-    finding.evidence = {
-        "multiples of 32 to 256 within 1 % on H100: ML Engineering, SwiGLU-based MLP"};
+    finding.evidence = {Evidence::published("multiples of 32 to 256 within 1 % on H100",
+                                            "ML Engineering, SwiGLU-based MLP")};
     findings.push_back(std::move(finding));
   }
   return findings;

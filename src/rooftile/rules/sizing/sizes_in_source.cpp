@@ -40,7 +40,8 @@ std::optional<Finding> judge_heads(const SourceFacts& facts, const HeadedType& t
       {fmt::format("In the next model choose {} head{} of size {}", fewer, fewer == 1 ? "" : "s",
                    *width / fewer),
        Exactness::changes_training});
-  finding.evidence = {"fewer, wider heads: Anthony et al., Co-Designing Model Architectures, 2024"};
+  finding.evidence = {Evidence::published(
+      "fewer, wider heads", "Anthony et al., Co-Designing Model Architectures, 2024")};
   return finding;
 }
 
@@ -91,8 +92,8 @@ void judge_widths(const SourceFacts& facts, const File& file, std::vector<Findin
         *call,
         fmt::format("the width `{}` is rarely a multiple of 64", code_text(file, call->expr)),
         {"Round it up: (width + 255) // 256 * 256", Exactness::changes_training});
-    finding.evidence = {
-        "multiples of 32 to 256 within 1 % on H100: ML Engineering, SwiGLU-based MLP"};
+    finding.evidence = {Evidence::published("multiples of 32 to 256 within 1 % on H100",
+                                            "ML Engineering, SwiGLU-based MLP")};
     findings.push_back(std::move(finding));
   }
 }

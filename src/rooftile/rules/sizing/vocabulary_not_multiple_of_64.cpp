@@ -2,7 +2,9 @@
 
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/vocabulary.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/thresholds.h"
 
 namespace rooftile {
 namespace sizing_vocabulary_not_multiple_of_64_rule {
@@ -33,7 +35,7 @@ see `gemm/odd-vocabulary`.
 )md";
 
 constexpr std::int64_t kStep = kVocabularyStep;
-constexpr double kMinShare = 0.02;
+constexpr double kMinShare = threshold::kShowsInARun;
 
 bool is_output_layer(const RuleInput& input, const Op& op) {
   const auto* gemm = std::get_if<Gemm>(&op.body);
@@ -55,11 +57,11 @@ std::vector<Finding> check(const RuleInput& input) {
                     kStep),
         {fmt::format("In the next model choose {}: +{} rows, {} parameters of the table", to,
                      to - size,
-                     percent_text(static_cast<double>(to) / static_cast<double>(size) - 1)),
+                     change_text(static_cast<double>(to) / static_cast<double>(size) - 1)),
          Exactness::changes_training},
         std::nullopt);
-    finding.evidence = {
-        "vocabulary divisible by 64: Anthony et al., Co-Designing Model Architectures, 2024"};
+    finding.evidence = {Evidence::published(
+        "vocabulary divisible by 64", "Anthony et al., Co-Designing Model Architectures, 2024")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -68,8 +68,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
         "anomaly detection stays on for the whole training: every backward is checked for NaN and "
         "every forward records its stack",
         std::move(fix));
-    finding.evidence = {"PyTorch performance tuning guide, Disable debugging APIs",
-                        "PyTorch documentation, torch.autograd.detect_anomaly: slows execution"};
+    finding.evidence = {
+        Evidence::published("PyTorch performance tuning guide, Disable debugging APIs"),
+        Evidence::published("slows execution",
+                            "PyTorch documentation, torch.autograd.detect_anomaly")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/trace_finding.h"
 
@@ -81,7 +82,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   std::optional<Range<Seconds>> gain =
       gain_of_kernel_time(trace, {Seconds(), 0.5 * in_window, in_window});
   // The results are another matter than the time, so it is told even where nothing is saved.
-  if (gain->expected < kMinSavingShare * trace.time.span) gain.reset();
+  if (gain->expected < threshold::kSavingReported * trace.time.span) gain.reset();
   Finding finding = about_site(
       trace, sum.largest->site,
       fmt::format("batch normalisation computes the batch's statistics, {} in {}, and the trace "
@@ -90,8 +91,8 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
                   count_text(trace, window_count(trace, sum.count), "kernel")),
       {"Call model.eval() before inference", Exactness::changes_training}, gain);
   finding.count = sum.count;
-  finding.evidence = {
-      fmt::format("measured: {} of kernels that compute statistics", duration_text(in_window))};
+  finding.evidence = {Evidence::measured(
+      fmt::format("{} of kernels that compute statistics", time_text(in_window)))};
   if (finding.saving) note_pace(trace, finding);
   return {{"", std::move(finding)}};
 }

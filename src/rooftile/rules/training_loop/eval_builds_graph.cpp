@@ -350,10 +350,11 @@ std::vector<Finding> find(const SourceFacts& facts) {
         fix_for(facts, *loop));
     // An environment's step takes longer than the graph of one observation.
     if (loop->loader == nullptr && asks_for_actions(facts, *loop)) finding.own_level = Level::info;
-    finding.evidence = {fmt::format("forward at {}, with no no_grad or inference_mode around it",
-                                    place_text(*forward, *loop->file)),
-                        "PyTorch performance tuning guide, Disable gradient calculation for "
-                        "validation or inference"};
+    finding.evidence = {
+        Evidence::found(fmt::format("forward at {}, with no no_grad or inference_mode around it",
+                                    place_text(*forward, *loop->file))),
+        Evidence::published("PyTorch performance tuning guide, Disable gradient calculation for "
+                            "validation or inference")};
     findings.push_back(std::move(finding));
   }
   return findings;

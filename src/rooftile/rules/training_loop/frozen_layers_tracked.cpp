@@ -119,10 +119,11 @@ void check_heads(const SourceFacts& facts, std::vector<Finding>& findings) {
              "optimizer is made",
              name, part),
          Exactness::bit_exact});
-    finding.evidence = {fmt::format("{} comes from {}, nothing in the program freezes it", name,
-                                    model->type->made_by->name),
-                        "PyTorch tutorial, Transfer Learning for Computer Vision, ConvNet as fixed "
-                        "feature extractor"};
+    finding.evidence = {
+        Evidence::found(fmt::format("{} comes from {}, nothing in the program freezes it", name,
+                                    model->type->made_by->name)),
+        Evidence::published("PyTorch tutorial, Transfer Learning for Computer Vision, ConvNet as "
+                            "fixed feature extractor")};
     findings.push_back(std::move(finding));
   }
 }
@@ -260,11 +261,12 @@ void check_networks(const SourceFacts& facts, std::vector<Finding>& findings) {
                        name),
            Exactness::bit_exact});
       const Call* made = network->type->made_by;
-      finding.evidence = {made == nullptr ? fmt::format("nothing in the program freezes {}", name)
-                                          : fmt::format("{} made at {}, nothing in the program "
+      finding.evidence = {
+          made == nullptr ? Evidence::found(fmt::format("nothing in the program freezes {}", name))
+                          : Evidence::found(fmt::format("{} made at {}, nothing in the program "
                                                         "freezes it",
-                                                        name, place_text(*made, *call->file)),
-                          "PyTorch documentation, Autograd mechanics, Setting requires_grad"};
+                                                        name, place_text(*made, *call->file))),
+          Evidence::published("PyTorch documentation, Autograd mechanics, Setting requires_grad")};
       findings.push_back(std::move(finding));
     }
   }

@@ -60,7 +60,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
                     "float64",
                     call->method),
         {"Move it into a test", Exactness::bit_exact});
-    finding.evidence = {"PyTorch performance tuning guide, Disable debugging APIs"};
+    finding.evidence = {
+        Evidence::published("PyTorch performance tuning guide, Disable debugging APIs")};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -110,9 +110,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
                       "activations stay in memory until the next forward has made its own",
                       receiver_text(call)),
           std::move(fix));
-      finding.evidence = {"no other backward or autograd.grad after it in the loop's body",
-                          "PyTorch documentation, Tensor.backward: retain_graph is not needed in "
-                          "nearly all cases"};
+      finding.evidence = {
+          Evidence::found("no other backward or autograd.grad after it in the loop's body"),
+          Evidence::published("retain_graph is not needed in nearly all cases",
+                              "PyTorch documentation, Tensor.backward")};
       findings.push_back(std::move(finding));
     }
   }

@@ -322,9 +322,10 @@ void check_loop(const SourceFacts& facts, const Loop& loop, std::vector<Finding>
                     code_text(*loop.file, sum.total), loss->word()),
         fix_for(*loop.file, *loss));
     finding.evidence = {
-        fmt::format("training loop at {}, no reset of {} in it",
-                    place_text(*loop.statement, *loop.file), total),
-        "PyTorch FAQ, My model reports out of memory: do not accumulate history across your loop"};
+        Evidence::found(fmt::format("training loop at {}, no reset of {} in it",
+                                    place_text(*loop.statement, *loop.file), total)),
+        Evidence::published("do not accumulate history across your loop",
+                            "PyTorch FAQ, My model reports out of memory")};
     findings.push_back(std::move(finding));
   });
 }

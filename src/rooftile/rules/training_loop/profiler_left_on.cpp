@@ -94,7 +94,8 @@ std::vector<Finding> profiled_steps(const SourceFacts& facts) {
           {"Remove it, or put it behind a flag that is off, or profile a few steps by "
            "torch.profiler.schedule",
            Exactness::bit_exact});
-      finding.evidence = {"PyTorch performance tuning guide, Disable debugging APIs"};
+      finding.evidence = {
+          Evidence::published("PyTorch performance tuning guide, Disable debugging APIs")};
       findings.push_back(std::move(finding));
     }
   }
@@ -120,8 +121,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
             {"Profile a few steps: torch.profiler.profile(schedule=torch.profiler.schedule(wait=5, "
              "warmup=2, active=3)) with prof.step() at the end of each, or put it behind a flag",
              Exactness::bit_exact});
-        finding.evidence = {"PyTorch performance tuning guide, Disable debugging APIs",
-                            "PyTorch profiler recipe, Using profiler to analyze long-running jobs"};
+        finding.evidence = {
+            Evidence::published("PyTorch performance tuning guide, Disable debugging APIs"),
+            Evidence::published(
+                "PyTorch profiler recipe, Using profiler to analyze long-running jobs")};
         findings.push_back(std::move(finding));
       }
     }

@@ -121,7 +121,8 @@ std::optional<Finding> judge(const SourceFacts& facts, const File& file, const S
                   counter),
       {fmt::format("Write it as one operation over the whole of {}", name),
        Exactness::exact_arithmetic});
-  finding.evidence = {"settle it with a trace: rooftile check train.py trace.json.gz"};
+  finding.evidence = {
+      Evidence::to_check("settle it with a trace: rooftile check train.py trace.json.gz")};
   return finding;
 }
 

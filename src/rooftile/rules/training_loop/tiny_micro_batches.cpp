@@ -65,9 +65,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
                      "to match",
                      steps),
          Exactness::changes_numerics});
-    finding.evidence = {fmt::format("accumulation test in the loop at {}",
-                                    place_text(*loop->statement, *loop->loader->file)),
-                        "settle it with a trace: rooftile check train.py trace.json.gz"};
+    finding.evidence = {
+        Evidence::found(fmt::format("accumulation test in the loop at {}",
+                                    place_text(*loop->statement, *loop->loader->file))),
+        Evidence::to_check("settle it with a trace: rooftile check train.py trace.json.gz")};
     findings.push_back(std::move(finding));
   }
   return findings;

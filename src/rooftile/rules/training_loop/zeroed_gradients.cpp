@@ -72,9 +72,10 @@ bool is_in_training(const SourceFacts& facts, const Statement& statement) {
 
 Finding with_evidence(Finding finding) {
   finding.evidence = {
-      "PyTorch performance tuning guide, Use parameter.grad = None instead of "
-      "model.zero_grad()",
-      "set_to_none is the default since PyTorch 2.0"};
+      Evidence::published("PyTorch performance tuning guide, Use parameter.grad = "
+                          "None instead of model.zero_grad()"),
+      Evidence::published("set_to_none is the default since 2.0",
+                          "PyTorch documentation, torch.optim.Optimizer.zero_grad")};
   return finding;
 }
 

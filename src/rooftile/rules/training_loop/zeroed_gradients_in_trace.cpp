@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -24,9 +25,9 @@ Finding describe(const TraceSummary& trace, const RangeUse& range) {
       gain);
   finding.location.node = range.name;
   finding.count = range.kernels;
-  finding.evidence = {
-      fmt::format("measured: {} of kernels in {} calls; the GPU idles for {} in them",
-                  duration_text(range.kernel_time), range.count, duration_text(range.idle))};
+  finding.evidence = {Evidence::measured(
+      fmt::format("{} of kernels in {} calls; the GPU idles for {} in them",
+                  time_text(range.kernel_time), range.count, time_text(range.idle)))};
   return finding;
 }
 

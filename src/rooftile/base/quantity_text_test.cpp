@@ -1,4 +1,4 @@
-#include "rooftile/reports/scale.h"
+#include "rooftile/base/quantity_text.h"
 
 #include <gtest/gtest.h>
 
@@ -43,6 +43,18 @@ TEST(Scale, WorkAndRatesAreDecimalSizesBinary) {
   EXPECT_EQ(bytes_text(Bytes(999 * 1048576.0)), "999 MiB");
   EXPECT_EQ(bytes_text(Bytes(1000 * 1048576.0)), "0.977 GiB");
   EXPECT_EQ(bytes_text(Bytes(1024 * 1048576.0)), "1.00 GiB");
+}
+
+TEST(Scale, TrafficIsDecimalAsRatesAre) {
+  EXPECT_EQ(traffic_text(Bytes(13.4e9)), "13.4 GB");
+  EXPECT_EQ(traffic_text(Bytes(33.6e6)), "33.6 MB");
+  EXPECT_EQ(traffic_text(Bytes(999)), "999 B");
+}
+
+TEST(Scale, ChangesHaveASign) {
+  EXPECT_EQ(change_text(0.0009), "+0.09 %");
+  EXPECT_EQ(change_text(-0.22), "-22 %");
+  EXPECT_EQ(change_text(0.034), "+3.4 %");
 }
 
 TEST(Scale, CountsAndShares) {

@@ -1,4 +1,4 @@
-#include "rooftile/reports/scale.h"
+#include "rooftile/base/quantity_text.h"
 
 #include <fmt/format.h>
 
@@ -85,6 +85,8 @@ std::string rate_text(FlopPerSecond rate) {
 
 std::string rate_text(BytesPerSecond rate) { return with_unit(rate.value(), kDecimalUnits, "B/s"); }
 
+std::string traffic_text(Bytes moved) { return with_unit(moved.value(), kDecimalUnits, "B"); }
+
 std::string bytes_text(Bytes size) { return with_unit(size.value(), kBinaryUnits, ""); }
 
 std::string bytes_text(const Range<Bytes>& range) {
@@ -102,6 +104,12 @@ std::string count_text(double count) {
     return fmt::format("{},{:03}", whole / 1000, whole % 1000);
   }
   return with_unit(count, kCountUnits, "");
+}
+
+std::string change_text(double fraction) {
+  const double percent = 100 * fraction;
+  const double size = std::abs(percent);
+  return fmt::format("{:+.{}f} %", percent, size < 1 ? 2 : size < 10 ? 1 : 0);
 }
 
 std::string share_text(double share) {
