@@ -535,17 +535,13 @@ class SameAsExported(unittest.TestCase):
         self.assertEqual(report["skipped"], {})
         return [tuple(row[key] for key in self.KEYS) for row in report["ops"]]
 
-    def expect_same(self, model, *inputs, copies=True):
-        """Without `copies` those of layouts aside: the strides that attention leaves differ."""
-        def rows(path):
-            return [row for row in self.rows(path) if copies or row[1] != "layout"]
-
+    def expect_same(self, model, *inputs):
         model.eval()
         with tempfile.TemporaryDirectory() as folder:
-            captured = rows(capture(model, inputs).save(pathlib.Path(folder) / "m.rooftile.json"))
+            captured = self.rows(capture(model, inputs).save(pathlib.Path(folder) / "m.rooftile.json"))
             archive = f"{folder}/m.pt2"
             torch.export.save(torch.export.export(model, inputs, strict=False), archive)
-            self.assertEqual(captured, rows(archive))
+            self.assertEqual(captured, self.rows(archive))
 
     def test_transformer_with_layers_that_repeat(self):
         class Gpt(nn.Module):
@@ -561,7 +557,7 @@ class SameAsExported(unittest.TestCase):
                     x = layer(x)
                 return self.head(x).softmax(-1)
 
-        self.expect_same(Gpt(), torch.zeros(2, 16, dtype=torch.int64), copies=False)
+        self.expect_same(Gpt(), torch.zeros(2, 16, dtype=torch.int64))
 
     def test_attention_in_parts(self):
         class Parts(nn.Module):
@@ -610,7 +606,7 @@ class SameAsExported(unittest.TestCase):
                 scores = self.out(self.heads(x, x, x, need_weights=False)[0])
                 return nn.functional.cross_entropy(scores.flatten(0, 1), labels.flatten())
 
-        self.expect_same(Loss(), torch.randn(4, 20, 16), torch.zeros(4, 20, dtype=torch.int64), copies=False)
+        self.expect_same(Loss(), torch.randn(4, 20, 16), torch.zeros(4, 20, dtype=torch.int64))
 
 
 if __name__ == "__main__":

@@ -98,7 +98,39 @@ struct Bound {
   AtenValue value;
   bool has_sizes = false;
   std::string root;  // whose memory it is
+  // Of the graph, where a GPU lays the tensor out otherwise than the CPU that it was exported on.
+  std::vector<std::int64_t> exported_strides;
 };
+
+// A GPU's fused attention leaves what the heads of a position give side by side: batch, position,
+// head, element. A CPU's leaves one head after the other.
+void lay_out_attention(Bound& result) {
+  AtenValue& value = result.value;
+  if (value.dims.size() != 4 || value.strides.size() != 4 || !result.has_sizes) return;
+  const std::int64_t heads = value.dims[1], positions = value.dims[2], size = value.dims[3];
+  if (element_count({heads, positions, size}) > 9e18) return;
+  result.exported_strides =
+      std::exchange(value.strides, {positions * heads * size, size, heads * size, std::int64_t{1}});
+}
+
+// Where a view has the axes of such a tensor in another order, each keeps its stride.
+void lay_out_view(const Bound& viewed, Bound& result) {
+  const AtenValue &from = viewed.value, &to = result.value;
+  if (to.dims.size() != from.dims.size() || to.strides.size() != to.dims.size()) return;
+  std::vector<std::int64_t> strides;
+  std::vector<bool> taken(from.dims.size(), false);
+  for (std::size_t axis = 0; axis < to.dims.size(); ++axis) {
+    std::size_t at = 0;
+    while (at < taken.size() && (taken[at] || from.dims[at] != to.dims[axis] ||
+                                 viewed.exported_strides[at] != to.strides[axis])) {
+      ++at;
+    }
+    if (at == taken.size()) return;
+    taken[at] = true;
+    strides.push_back(from.strides[at]);
+  }
+  result.exported_strides = std::exchange(result.value.strides, std::move(strides));
+}
 
 using Scope = std::unordered_map<std::string, Bound>;
 
@@ -408,6 +440,12 @@ void ProgramConversion::convert_operator(const Call& call, const Target& target)
   const CallKind kind = operators_.add(aten);
   bind_results(call, kind == CallKind::view ? first : std::optional<Bound>());
   const std::vector<std::string> names = output_names(call.node);
+  if (!names.empty() && target.name == "scaled_dot_product_attention.default") {
+    lay_out_attention(call.scope[names.front()]);
+  } else if (!names.empty() && kind == CallKind::view && first &&
+             !first->exported_strides.empty()) {
+    lay_out_view(*first, call.scope[names.front()]);
+  }
   const bool writes = kind == CallKind::work && is_in_place(aten) && first && !names.empty();
   if (writes) write_in_place(first->root, clean(call.prefix + names.front()));
 }
