@@ -16,8 +16,8 @@ bool comes_from_numpy(const Expr* expr);
 bool is_unplaced_tensor(const Expr& expr);
 // On a GPU, or copied from there, also by way of names: `rows = labels.cpu(); rows.data`.
 bool was_on_gpu(const SourceFacts& facts, const Expr& value);
-// Of what has no type: a part of a tensor of the GPU, out of lists and pairs, and what is computed of
-// it: `for t, name in zip(times, names): int(t * 10)`.
+// Of what has no type: a part of a tensor of the GPU, out of lists and pairs, and what is computed
+// of it: `for t, name in zip(times, names): int(t * 10)`.
 bool is_taken_from_gpu(const SourceFacts& facts, const Expr& value);
 // A tensor that is on a GPU, or is computed from one that is or that a caller passes from there.
 bool may_wait(const SourceFacts& facts, const Expr* expr);
