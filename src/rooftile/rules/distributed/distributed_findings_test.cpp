@@ -154,7 +154,7 @@ end
                          1000 * step + 15, 1000 * step + 30, 1000 * step + 40);
   }
   EXPECT_THAT(fix_of(trace),
-              HasSubstr("all-reduces per step, half of them below 10 µs, are one for each"));
+              HasSubstr("all-reduces per step, half of them below 10.0 µs, are one for each"));
 }
 
 // NCCL connects in the first of ten.
