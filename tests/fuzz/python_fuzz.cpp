@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "rooftile/readers/python/read_python.h"
+#include "rooftile/script/reach/reach.h"
 #include "rooftile/workload/source_edits.h"
 #include "tests/fuzz/script_hooks.h"
 
@@ -22,7 +23,7 @@ void check(const rooftile::SourceFacts& facts) {
       require(call->expr->range.end <= file->text.size());
       require(call->expr->range.begin <= call->expr->range.end);
       require(call->expr->type != nullptr);
-      require(!facts.contexts(*call).empty());
+      ways_to(facts, *call);
       for (const Argument& argument : call->arguments) {
         require(argument.value != nullptr);
         facts.value(argument.value);
