@@ -183,7 +183,9 @@ class Run(unittest.TestCase):
                 child = subprocess.Popen(
                     [sys.executable, "-m", "rooftile", "run", "--steps", "4", "-o", f"signal{number}", "train.py",
                      "--then", "wait"],
-                    cwd=self.folder.name, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                    cwd=self.folder.name, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                    # A job in the background of a shell ignores SIGINT, and so would its children.
+                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
                 child.stdout.readline()
                 child.send_signal(number)
                 _, errors = child.communicate(timeout=60)
