@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
@@ -39,6 +40,17 @@ Seconds idle_of(const TraceSummary& trace, IdleCause cause) {
   return found == trace.time.idle_by_cause.end() ? Seconds() : found->second;
 }
 
+// A user-defined kernel that leaves all SMs but one idle for a large part of the time; no rule
+// looks at those. The share is assumed.
+const KernelUse* kernel_on_one_sm(const TraceSummary& trace) {
+  constexpr double kLarge = 0.2;
+  const auto found = std::ranges::find_if(trace.orphans, [&](const KernelUse& kernel) {
+    return kernel.launch.grid == std::array<std::uint32_t, 3>{1, 1, 1} &&
+           kernel.time > kLarge * trace.kernel_time;
+  });
+  return found == trace.orphans.end() ? nullptr : &*found;
+}
+
 // Why silence about a trace does not mean that all is well; empty where it does. The shares are
 // assumed: what is left may hide as much as what is seen.
 std::string too_little_seen(const TraceSummary& trace) {
@@ -55,6 +67,10 @@ std::string too_little_seen(const TraceSummary& trace) {
   if (trace.unclassified_time > kMostUnclassified * trace.kernel_time) {
     return fmt::format("{} of the kernel time is in kernels of unknown names",
                        share_text(trace.unclassified_time / trace.kernel_time));
+  }
+  if (const KernelUse* kernel = kernel_on_one_sm(trace)) {
+    return fmt::format("{} of the kernel time is in {}, a single block, which runs on one SM",
+                       share_text(kernel->time / trace.kernel_time), kernel->name);
   }
   const Seconds span = trace.time.span;
   if (span <= Seconds()) return "";
