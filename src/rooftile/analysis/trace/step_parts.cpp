@@ -195,7 +195,7 @@ StepsApart slow_ends(const std::vector<Nanoseconds>& bounds, const Timeline& tim
   constexpr std::size_t kFewest = 4;
   if (bounds.size() < kFewest + 1) return {};
   const std::vector<StepTimes> steps = times_of(bounds, timeline, track, pieces);
-  const UsualStep usual(std::span<const std::int64_t>(steps).subspan(1, steps.size() - 2));
+  const UsualStep usual(std::span<const StepTimes>(steps).subspan(1, steps.size() - 2));
   const auto apart = [&](const StepTimes& step) -> std::optional<StepApart> {
     if (!usual.is_slow(step)) return std::nullopt;
     const StepLimit most = usual.beyond(step);
