@@ -77,6 +77,20 @@ TEST(Pt2, OperationsHaveNamesPlacesAndEdges) {
   EXPECT_THAT(workload.skipped, IsEmpty());
 }
 
+// The strides of a CPU's attention would make a copy of what is a view on a GPU.
+TEST(Pt2, AttentionLeavesHeadsSideBySide) {
+  ProgramMaker program;
+  program.input("q", sizes({2, 4, 16, 8})).value("y", sizes({2, 4, 16, 8}));
+  program.value("t", sizes({2, 16, 4, 8}), 7, {512, 8, 128, 1}).value("z", sizes({2, 16, 32}));
+  program.call("torch.ops.aten.scaled_dot_product_attention.default",
+               {{"query", tensor("q")}, {"key", tensor("q")}, {"value", tensor("q")}}, "y");
+  program.call("torch.ops.aten.transpose.int",
+               {{"self", tensor("y")}, {"dim0", {{"as_int", 1}}}, {"dim1", {{"as_int", 2}}}}, "t");
+  program.call("torch.ops.aten.reshape.default",
+               {{"self", tensor("t")}, {"shape", ints({2, 16, 32})}}, "z");
+  EXPECT_EQ(read(program).ops.size(), 1U);
+}
+
 TEST(Pt2, ModulePathsAreWrittenPlainly) {
   const std::pair<const char*, const char*> cases[] = {
       {"L__self___a,layers.0.fc,torch.nn.Linear", "layers.0.fc"},
