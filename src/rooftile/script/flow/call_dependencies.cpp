@@ -170,36 +170,51 @@ void Flow::connect_more(NodeId id) {
   connect_called(id, *named->second, context_of(*made->expr->call()));
 }
 
+// What a comprehension that makes a list puts into it.
+std::optional<Flow::NodeId> Flow::comprehended(NodeId list) {
+  const Key key = nodes_[list].key;
+  const auto& function = *static_cast<const Function*>(key.owner);
+  const Instruction& made = function.values[key.id];
+  const bool is_list =
+      made.op == Op::sequence && made.word == "comprehension" && made.operands.size() == 1;
+  if (!is_list) return std::nullopt;
+  return node_of(function, made.operands[0], key.context);
+}
+
+// The part at a place of what a pass over zip() or enumerate() gives.
+std::optional<Flow::NodeId> Flow::part_of_pass(NodeId iterated, std::string_view place) {
+  const source::Expr* expr = expr_of(iterated);
+  const source::Call* call = expr == nullptr ? nullptr : expr->call();
+  const auto index = parse_integer(place);
+  if (call == nullptr || call->unknown_arguments || !index || *index < 0) return std::nullopt;
+  const bool counts = call->name == "enumerate";
+  if (counts ? *index != 1 : call->name != "zip") return std::nullopt;
+  const auto argument = static_cast<std::size_t>(counts ? 0 : *index);
+  const Key key = nodes_[iterated].key;
+  const auto& function = *static_cast<const Function*>(key.owner);
+  const std::span<const ValueId> operands = function.values[key.id].operands;
+  if (argument + 1 >= operands.size()) return std::nullopt;
+  return pass_of(node_of(function, operands[argument + 1], key.context));
+}
+
 // What a comprehension makes, and the parts of what a pass over zip() and enumerate() gives. False
 // where the whole may be something else, too.
 bool Flow::connect_unwritten(NodeId id, NodeId whole, std::string_view place) {
   std::vector<NodeId> items;
+  const auto add = [&](std::optional<NodeId> item) {
+    if (item) items.push_back(*item);
+    return item.has_value();
+  };
   for (const NodeId end : ends(whole)) {
     const Key key = nodes_[end].key;
-    const auto& function = *static_cast<const Function*>(key.owner);
     if (key.kind == NodeKind::value && place.empty()) {
-      const Instruction& made = function.values[key.id];
-      const bool is_list =
-          made.op == Op::sequence && made.word == "comprehension" && made.operands.size() == 1;
-      if (!is_list) return false;
-      items.push_back(node_of(function, made.operands[0], key.context));
+      if (!add(comprehended(end))) return false;
       continue;
     }
     if (key.kind != NodeKind::pass || place.empty()) return false;
+    const auto& function = *static_cast<const Function*>(key.owner);
     for (const NodeId iterated : ends(node_of(function, key.id, key.context))) {
-      const source::Expr* expr = expr_of(iterated);
-      const source::Call* call = expr == nullptr ? nullptr : expr->call();
-      const auto index = parse_integer(place);
-      if (call == nullptr || call->unknown_arguments || !index || *index < 0) return false;
-      const bool counts = call->name == "enumerate";
-      if (!counts && call->name != "zip") return false;
-      if (counts && *index != 1) return false;
-      const auto argument = static_cast<std::size_t>(counts ? 0 : *index);
-      const Key inner = nodes_[iterated].key;
-      const auto& at = *static_cast<const Function*>(inner.owner);
-      const std::span<const ValueId> operands = at.values[inner.id].operands;
-      if (argument + 1 >= operands.size()) return false;
-      items.push_back(pass_of(node_of(at, operands[argument + 1], inner.context)));
+      if (!add(part_of_pass(iterated, place))) return false;
     }
   }
   for (const NodeId item : items) depend(id, item, Certainty::constant);

@@ -159,6 +159,8 @@ class Flow {
   void connect_option(NodeId id, const source::Option& option);
   void connect_call(NodeId id, const Function& function, ValueId value);
   bool connect_library_call(NodeId id, const Function& function, const Instruction& made);
+  std::optional<NodeId> comprehended(NodeId list);
+  std::optional<NodeId> part_of_pass(NodeId iterated, std::string_view place);
   bool connect_unwritten(NodeId id, NodeId whole, std::string_view place);
   void connect_results(NodeId id);
   void connect_more(NodeId id);

@@ -37,8 +37,8 @@ class PathFinder {
   }
 
  private:
-  void add(std::vector<Guard> guards) {
-    for (Guard& guard : guards) path_.emplace_back().guard = std::move(guard);
+  void add(const std::vector<Guard>& guards) {
+    for (const Guard& guard : guards) path_.emplace_back().guard = guard;
   }
 
   void add_guards(const Statement& outer, const Statement& inner) {
@@ -109,7 +109,7 @@ std::vector<Guard> inline_guards(const SourceFacts& facts, const Call& call) {
 Path path_to(const SourceFacts& facts, const Call& call) {
   if (call.statement == nullptr) return {};
   Path path = path_to(facts, *call.statement);
-  for (Guard& guard : inline_guards(facts, call)) path.emplace_back().guard = std::move(guard);
+  for (const Guard& guard : inline_guards(facts, call)) path.emplace_back().guard = guard;
   return path;
 }
 

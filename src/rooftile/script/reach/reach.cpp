@@ -323,8 +323,8 @@ class Reach {
   // Those that a call brings to a function.
   Ways ways_by(const SourceFacts& facts, const Call& call, const FunctionDef& function) {
     Path path = path_to(facts, *call.statement);
-    for (Guard& guard : inline_guards(facts, call)) {
-      if (guard.kind == GuardKind::training) path.emplace_back().guard = std::move(guard);
+    for (const Guard& guard : inline_guards(facts, call)) {
+      if (guard.kind == GuardKind::training) path.emplace_back().guard = guard;
     }
     static const std::vector<Entrance> top{{nullptr, {Way{}}}};
     const auto& above = call.function == nullptr ? top : solved_.at(call.function).entrances;
@@ -429,7 +429,7 @@ class Reach {
       case GuardKind::decorator:
         return true;
       default:
-        return pass_condition(facts, std::move(guard), by, way);
+        return pass_condition(facts, guard, by, way);
     }
   }
 
@@ -447,6 +447,13 @@ class Reach {
       }
       if (is_setting_of_caller(facts, *by, guard)) guard.kind = GuardKind::option;
     }
+    shut_passes(facts, guard, way);
+    if (is_shut_by_default(facts, guard, by)) shut_by_default(guard, way);
+    return true;
+  }
+
+  // What keeps passes of a loop out.
+  static void shut_passes(const SourceFacts& facts, const Guard& guard, Way& way) {
     const bool is_inside = way.step_loop != nullptr || way.role != LoopRole::other;
     if (is_inside ? is_condition_in_step(guard)
                   : guard.kind == GuardKind::never && !guard.negated) {
@@ -456,14 +463,14 @@ class Reach {
       if (is_shut(guard)) shut(guard, way);
       way.is_shut_for_good = way.is_shut_for_good || is_shut_for_good(guard);
     }
-    if (is_shut_by_default(facts, guard, by)) {
-      way.is_off_by_default = true;
-      const bool is_choice = guard.kind == GuardKind::condition || guard.kind == GuardKind::option;
-      if (!is_choice || !is_about_launch(guard) || truth_on_gpu(guard.expr)) {
-        way.is_off_when_launched = true;
-      }
+  }
+
+  static void shut_by_default(const Guard& guard, Way& way) {
+    way.is_off_by_default = true;
+    const bool is_choice = guard.kind == GuardKind::condition || guard.kind == GuardKind::option;
+    if (!is_choice || !is_about_launch(guard) || truth_on_gpu(guard.expr)) {
+      way.is_off_when_launched = true;
     }
-    return true;
   }
 
   static void shut_for_good(Way& way) {
