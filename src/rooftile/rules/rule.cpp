@@ -9,7 +9,7 @@
 #include "rooftile/analysis/trace/gain.h"
 #include "rooftile/base/pattern.h"
 #include "rooftile/rules/gate.h"
-#include "rooftile/script/reach/unused.h"
+#include "rooftile/script/reach/reach.h"
 #include "rooftile/workload/trace_summary.h"
 
 namespace rooftile {

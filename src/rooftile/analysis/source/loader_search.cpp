@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/script/flow/sources.h"
+#include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
 namespace {
@@ -53,6 +54,10 @@ bool makes_keeper(const Call& call) {
          });
 }
 
+struct NotFromLoaders {
+  script::SearchedInVain nodes;
+};
+
 }  // namespace
 
 const Call* loader_of(const SourceFacts& facts, const Expr* value) {
@@ -72,7 +77,8 @@ const Call* loader_of(const SourceFacts& facts, const Expr* value) {
     if (is_new) return SourceStep::stop;
     return collects_all(*call) ? SourceStep::stop : SourceStep::go_wide;
   };
-  if (value != nullptr) script::find_source(facts, *value, judge);
+  auto& in_vain = facts.store().kept<NotFromLoaders>().nodes;
+  if (value != nullptr) script::find_source(facts, *value, judge, in_vain);
   return loader;
 }
 

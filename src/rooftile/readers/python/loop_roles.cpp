@@ -197,9 +197,9 @@ class RoleFinder {
   }
 
   // An evaluation by the function that also trains, `compute_loss(scores, y, only_loss=True)`.
-  bool runs_without_gradients(const Loop& loop) const {
+  static bool runs_without_gradients(const Loop& loop) {
     if (contains_any(loop.file->text, {"enable_grad", "set_grad_enabled"})) return false;
-    return source::runs_without_gradients(facts_, *loop.statement);
+    return source::runs_without_gradients(*loop.statement);
   }
 
   // A generator of one element after the other, with an inner loop over the parts of each: both
@@ -286,8 +286,7 @@ class RoleFinder {
   bool is_part_of_step(const Loop& loop) const {
     if (!contains_any(loop.function->name, {"predict", "infer"})) return false;
     return std::ranges::any_of(loop.function->callers, [&](const Call* caller) {
-      return caller->statement != nullptr &&
-             !source::runs_without_gradients(facts_, *caller->statement) &&
+      return caller->statement != nullptr && !source::runs_without_gradients(*caller->statement) &&
              leads_from_step(facts_, *caller->statement, is_condition_in_step);
     });
   }
@@ -311,7 +310,7 @@ class RoleFinder {
     if (loop.function == nullptr && is_switched_before(loop)) return true;
     if (is_forward_of_module(loop.function)) return false;
     if (inside.eval_mode || reads_evaluation_data(loop)) return true;
-    return source::runs_without_gradients(facts_, *loop.statement);
+    return source::runs_without_gradients(*loop.statement);
   }
 
   SourceFacts& facts_;

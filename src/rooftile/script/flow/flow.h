@@ -64,7 +64,8 @@ class Flow {
                           const source::Call* entered_by = nullptr);
   // As in sources.h.
   bool find_source(const source::SourceFacts& facts, const source::Expr& value,
-                   const std::function<SourceStep(const source::Expr&)>& judge);
+                   const std::function<SourceStep(const source::Expr&)>& judge,
+                   SearchedInVain& in_vain);
   const std::vector<const source::Expr*>& origins(const source::SourceFacts& facts,
                                                   const source::Expr& value);
 

@@ -100,7 +100,8 @@ std::vector<Flow::NodeId> Flow::ends(NodeId id) {
 }
 
 bool Flow::find_source(const source::SourceFacts& facts, const Expr& value,
-                       const std::function<SourceStep(const Expr&)>& judge) {
+                       const std::function<SourceStep(const Expr&)>& judge,
+                       SearchedInVain& in_vain) {
   facts_ = &facts;
   const std::optional<NodeId> start = node_of(&value, nullptr, 0);
   std::vector<NodeId> open;
@@ -109,7 +110,7 @@ bool Flow::find_source(const source::SourceFacts& facts, const Expr& value,
   while (!open.empty()) {
     const NodeId id = open.back();
     open.pop_back();
-    if (!seen.insert(id).second) continue;
+    if (in_vain.contains(id) || !seen.insert(id).second) continue;
     const Expr* expr = expr_of(id);
     const SourceStep step = expr == nullptr ? SourceStep::go_on : judge(*expr);
     if (step == SourceStep::found) return true;
@@ -122,6 +123,7 @@ bool Flow::find_source(const source::SourceFacts& facts, const Expr& value,
     }
     open.insert(open.end(), one_of.begin(), one_of.end());
   }
+  in_vain.merge(seen);
   return false;
 }
 
@@ -155,7 +157,14 @@ const std::vector<const source::Expr*>& Flow::origins(const source::SourceFacts&
 
 bool find_source(const source::SourceFacts& facts, const source::Expr& value,
                  const std::function<SourceStep(const source::Expr&)>& judge) {
-  return flow_of(facts).find_source(facts, value, judge);
+  SearchedInVain nothing;
+  return find_source(facts, value, judge, nothing);
+}
+
+bool find_source(const source::SourceFacts& facts, const source::Expr& value,
+                 const std::function<SourceStep(const source::Expr&)>& judge,
+                 SearchedInVain& in_vain) {
+  return flow_of(facts).find_source(facts, value, judge, in_vain);
 }
 
 const std::vector<const source::Expr*>& origins(const source::SourceFacts& facts,

@@ -6,7 +6,9 @@
 // go round in loops and recursion.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <unordered_set>
 #include <vector>
 
 #include "rooftile/workload/source_facts.h"
@@ -27,6 +29,13 @@ enum class SourceStep {
 // it. What a `with` gives is not followed.
 bool find_source(const source::SourceFacts& facts, const source::Expr& value,
                  const std::function<SourceStep(const source::Expr&)>& judge);
+
+// Nodes from which searches with one and the same judge have found nothing.
+using SearchedInVain = std::unordered_set<std::uint32_t>;
+// The same, not again through those, which it adds to: many searches take the time of one.
+bool find_source(const source::SourceFacts& facts, const source::Expr& value,
+                 const std::function<SourceStep(const source::Expr&)>& judge,
+                 SearchedInVain& in_vain);
 
 // What the value may be: the expressions behind which it is not followed, as a library's call, an
 // operation, a literal, the name of a parameter that no given file passes. Never empty; looked up

@@ -124,11 +124,11 @@ bool switches_own_mode(const FunctionDef& function) {
 
 // A forward that nothing seen calls but its own class, without gradients: what trains calls it from
 // outside.
-bool is_also_called_from_outside(const SourceFacts& facts, const FunctionDef& function) {
+bool is_also_called_from_outside(const FunctionDef& function) {
   return is_forward(&function) && !function.callers.empty() &&
          std::ranges::all_of(function.callers, [&](const Call* caller) {
            return is_trial_of_own(*caller) && (switches_own_mode(*caller->function) ||
-                                               runs_without_gradients(facts, *caller->statement));
+                                               runs_without_gradients(*caller->statement));
          });
 }
 
@@ -209,9 +209,14 @@ class Reach {
     bool is_waiting = true, is_done = false;
   };
 
+  // Of the top of a file, where a program begins.
+  static const std::vector<Entrance>& top() {
+    static const std::vector<Entrance> entrances{{nullptr, {Way{}}}};
+    return entrances;
+  }
+
   const std::vector<Entrance>& entrances(const SourceFacts& facts, const FunctionDef* function) {
-    static const std::vector<Entrance> top{{nullptr, {Way{}}}};
-    if (function == nullptr) return top;
+    if (function == nullptr) return top();
     if (!solved_.contains(function)) solve(facts, *function);
     return solved_.at(function).entrances;
   }
@@ -276,7 +281,7 @@ class Reach {
       if (!solved_.at(*function).is_rooted) begin(facts, **function, true);
     }
     for (const FunctionDef* function : functions) {
-      if (is_also_called_from_outside(facts, *function)) begin(facts, *function, true);
+      if (is_also_called_from_outside(*function)) begin(facts, *function, true);
     }
   }
 
@@ -326,8 +331,7 @@ class Reach {
     for (const Guard& guard : inline_guards(facts, call)) {
       if (guard.kind == GuardKind::training) path.emplace_back().guard = guard;
     }
-    static const std::vector<Entrance> top{{nullptr, {Way{}}}};
-    const auto& above = call.function == nullptr ? top : solved_.at(call.function).entrances;
+    const auto& above = call.function == nullptr ? top() : solved_.at(call.function).entrances;
     const bool tries = is_trial(facts, call);
     Ways ways;
     for (const Entrance& entrance : above) {
@@ -455,10 +459,7 @@ class Reach {
   // What keeps passes of a loop out.
   static void shut_passes(const SourceFacts& facts, const Guard& guard, Way& way) {
     const bool is_inside = way.step_loop != nullptr || way.role != LoopRole::other;
-    if (is_inside ? is_condition_in_step(guard)
-                  : guard.kind == GuardKind::never && !guard.negated) {
-      way.is_conditional = true;
-    }
+    if (is_inside && is_condition_in_step(guard)) way.is_conditional = true;
     if (!guards_backward(facts, way.step_loop, guard)) {
       if (is_shut(guard)) shut(guard, way);
       way.is_shut_for_good = way.is_shut_for_good || is_shut_for_good(guard);

@@ -61,6 +61,9 @@ using Ways = std::vector<Way>;
 
 const Ways& ways_to(const SourceFacts& facts, const Statement& statement);
 const Ways& ways_to(const SourceFacts& facts, const Call& call);
+// Whether what stands in the line, of File::text, runs in some program. What only a switch makes
+// that is off by default does not.
+bool is_reached(const SourceFacts& facts, const File& file, std::size_t line);
 
 template <class Node, class Test>
 bool any_way(const SourceFacts& facts, const Node& node, const Test& test) {

@@ -17,6 +17,8 @@ using WordPlaces = std::unordered_map<std::string_view, std::vector<std::uint32_
 
 struct Unused {
   std::unordered_map<const File*, WordPlaces> words;
+  std::unordered_map<const File*, bool> taken_by_name;
+  std::unordered_map<const File*, std::vector<const File*>> importers;
   std::unordered_map<const void*, bool> known;  // by FunctionDef or ClassDef
 };
 
@@ -114,11 +116,55 @@ bool is_used_in(const SourceFacts& facts, const Program& program, const Def& def
   });
 }
 
-// A name of a configuration, or of what is taken by a name that is not known.
+const std::vector<const File*>& importers_of(const SourceFacts& facts, const File& file) {
+  auto& importers = facts.store().kept<Unused>().importers;
+  if (importers.empty()) {
+    for (const auto& each : facts.files) {
+      for (const File* imported : each->imported) importers[imported].push_back(each.get());
+    }
+  }
+  return importers[&file];
+}
+
+// `getattr(models, name)`, `models.__dict__[name]`.
+bool takes_by_name(const File& user, std::string_view module) {
+  if (contains_any(user.text, {"__dict__[", "globals()"})) return true;
+  return std::ranges::any_of(user.calls, [&](const Call* call) {
+    // model.eval() is another
+    if (call->name == "eval" || call->name == "fire.Fire") return true;
+    return is_one_of(call->name, {"getattr", "vars"}) && !call->arguments.empty() &&
+           user.slice(call->arguments[0].value->range).ends_with(module);
+  });
+}
+
+// Whether what the file defines may be taken of it by a name that is not known; also of a package
+// that hands on what it imports.
+bool is_taken_by_name(const SourceFacts& facts, const File& file) {
+  auto& known = facts.store().kept<Unused>().taken_by_name;
+  if (const auto found = known.find(&file); found != known.end()) return found->second;
+  constexpr std::string_view kPackage = "__init__.py";
+  const std::string_view module =
+      std::string_view(file.module).substr(std::string_view(file.module).rfind('.') + 1);
+  const auto takes = [&](const File* user) {
+    const bool is_package =
+        user != &file && user->path.ends_with(kPackage) &&
+        file.path.starts_with(user->path.substr(0, user->path.size() - kPackage.size()));
+    return takes_by_name(*user, module) || (is_package && is_taken_by_name(facts, *user));
+  };
+  const bool is_taken = takes(&file) || std::ranges::any_of(importers_of(facts, file), takes);
+  return known[&file] = is_taken;
+}
+
+// A name of a configuration, or of what a program of the file takes by a name that is not known.
 bool may_be_chosen(const SourceFacts& facts, const File& file, std::string_view name) {
   const auto names_it = [&](const auto& each) { return contains(each->text, name); };
-  return is_taken_by_name(facts, file) || !facts.method_calls("import_module").empty() ||
-         !facts.method_calls("__import__").empty() ||
+  const auto programs = facts.programs_of(file);
+  const auto is_in_program = [&](const Call* call) {
+    return std::ranges::any_of(programs, [&](const auto* one) { return one->has(*call->file); });
+  };
+  return is_taken_by_name(facts, file) ||
+         std::ranges::any_of(facts.method_calls("import_module"), is_in_program) ||
+         std::ranges::any_of(facts.method_calls("__import__"), is_in_program) ||
          std::ranges::any_of(facts.store().configurations, names_it);
 }
 
@@ -143,6 +189,19 @@ bool is_known_unused(const SourceFacts& facts, const Def& def, bool may_be) {
   return known[&def] = is_it;
 }
 
+// A method that a library may call, or one that overrides another.
+bool may_be_called_from_outside(const FunctionDef& method) {
+  const ClassDef& def = *method.class_def;
+  return !def.bases.empty() || method.name.starts_with("__") || !method.decorators.empty();
+}
+
+// `choose("penalty")`, which is not seen, may make what derives from another class of the files.
+bool has_own_base(const ClassDef& def) {
+  return !def.is_module && std::ranges::any_of(def.bases, [](const Expr* base) {
+    return base->type != nullptr && base->type->class_def != nullptr;
+  });
+}
+
 }  // namespace
 
 const Statement* statement_at(const File& file, std::uint32_t byte) {
@@ -152,12 +211,6 @@ const Statement* statement_at(const File& file, std::uint32_t byte) {
   const Statement* at = *std::prev(after);
   while (at != nullptr && byte >= at->range.end) at = at->parent;
   return at;
-}
-
-// A method that a library may call, or one that overrides another.
-bool may_be_called_from_outside(const FunctionDef& method) {
-  const ClassDef& def = *method.class_def;
-  return !def.bases.empty() || method.name.starts_with("__") || !method.decorators.empty();
 }
 
 bool is_unused(const SourceFacts& facts, const FunctionDef& function) {
@@ -172,13 +225,6 @@ bool is_unused(const SourceFacts& facts, const FunctionDef& function) {
   return is_known_unused(facts, function, may_be);
 }
 
-// `choose("penalty")`, which is not seen, may make what derives from another class of the files.
-bool has_own_base(const ClassDef& def) {
-  return !def.is_module && std::ranges::any_of(def.bases, [](const Expr* base) {
-    return base->type != nullptr && base->type->class_def != nullptr;
-  });
-}
-
 bool is_unused(const SourceFacts& facts, const ClassDef& def) {
   const bool may_be =
       def.decorators.empty() && def.statement->parent == nullptr && !has_own_base(def);
@@ -191,28 +237,6 @@ bool stands_in_unused(const SourceFacts& facts, const Statement& statement) {
     if (at->class_def != nullptr && is_unused(facts, *at->class_def)) return true;
   }
   return false;
-}
-
-bool is_taken_by_name(const SourceFacts& facts, const File& file) {
-  const std::string_view module =
-      std::string_view(file.module).substr(std::string_view(file.module).rfind('.') + 1);
-  return std::ranges::any_of(facts.files, [&](const auto& other) {
-    const bool imports = std::ranges::find(other->imported, &file) != other->imported.end();
-    if (other.get() != &file && !imports) return false;
-    if (contains_any(other->text, {"__dict__[", "globals()"})) return true;
-    // A package hands on what it imports.
-    constexpr std::string_view kPackage = "__init__.py";
-    const bool is_package =
-        other.get() != &file && other->path.ends_with(kPackage) &&
-        file.path.starts_with(other->path.substr(0, other->path.size() - kPackage.size()));
-    if (is_package && is_taken_by_name(facts, *other)) return true;
-    return std::ranges::any_of(other->calls, [&](const Call* call) {
-      // model.eval() is another
-      if (call->name == "eval" || call->name == "fire.Fire") return true;
-      return is_one_of(call->name, {"getattr", "vars"}) && !call->arguments.empty() &&
-             other->slice(call->arguments[0].value->range).ends_with(module);
-    });
-  });
 }
 
 }  // namespace rooftile::source

@@ -13,11 +13,6 @@ bool is_unused(const SourceFacts& facts, const FunctionDef& function);
 bool is_unused(const SourceFacts& facts, const ClassDef& def);
 // Whether the statement stands in such a function or class.
 bool stands_in_unused(const SourceFacts& facts, const Statement& statement);
-// Whether what stands in the line, of File::text, runs in some program. What only a switch makes
-// that is off by default does not.
-bool is_reached(const SourceFacts& facts, const File& file, std::size_t line);
-// `getattr(models, name)`, `models.__dict__[name]`: what the file defines may be taken of it.
-bool is_taken_by_name(const SourceFacts& facts, const File& file);
 
 // The innermost statement at a byte of the file; null between statements.
 const Statement* statement_at(const File& file, std::uint32_t byte);

@@ -161,7 +161,7 @@ std::vector<Guard> guards_on_ways(const SourceFacts& facts, const Statement& sta
   return all;
 }
 
-bool runs_without_gradients(const SourceFacts&, const Statement& statement) {
+bool runs_without_gradients(const Statement& statement) {
   if (const auto off = switched_off_around(statement)) return *off;
   bool is_on = false;
   const bool climbs = climbs_out(

@@ -23,6 +23,6 @@ bool is_condition_in_step(const Guard& guard);
 std::vector<Guard> guards_on_ways(const SourceFacts& facts, const Statement& statement);
 
 // Whether gradients are off on every way. It needs no roles of loops, so that the reader may ask.
-bool runs_without_gradients(const SourceFacts& facts, const Statement& statement);
+bool runs_without_gradients(const Statement& statement);
 
 }  // namespace rooftile::source
