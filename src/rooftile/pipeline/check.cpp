@@ -331,6 +331,7 @@ Report list_operations(const Workload& workload, const Device& device) {
     report.ops.push_back(std::move(row));
   }
   if (!workload.traces.empty()) report.ops = merged_rows(std::move(report.ops));
+  learn_from_each_other(report.ops);
   report.kernels = recorded_kernels(workload);
   report.links = {device.pcie_bandwidth,
                   device.nvlink_bandwidth ? device.nvlink_bandwidth : device.pcie_bandwidth,

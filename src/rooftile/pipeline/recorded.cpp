@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "rooftile/analysis/trace/neighbours.h"
 #include "rooftile/aten/operator.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rooftile.h"
@@ -289,6 +290,20 @@ std::vector<OpRow> merged_rows(std::vector<OpRow> rows) {
     if (!row.recorded) all.push_back(std::move(row));
   }
   return all;
+}
+
+void learn_from_each_other(std::vector<OpRow>& rows) {
+  std::vector<OpRow*> timed;
+  std::vector<TimedOp> ops;
+  for (OpRow& row : rows) {
+    if (!row.time || !row.recorded || !row.recorded->modelled) continue;
+    const RecordedRun& run = *row.recorded;
+    timed.push_back(&row);
+    ops.push_back(
+        {run.family, run.kernel, *run.modelled, *row.time, spread_of(run.times, run.calls).median});
+  }
+  const std::vector<Range<Seconds>> times = learn_from_neighbours(ops);
+  for (std::size_t i = 0; i < timed.size(); ++i) timed[i]->time = times[i];
 }
 
 std::optional<SourceSummary> script_summary(const Workload& workload) {

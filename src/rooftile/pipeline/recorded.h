@@ -37,6 +37,9 @@ std::vector<RecordedKernel> recorded_kernels(const Workload& workload);
 // largest total first; the kernel named is that of the module that takes most.
 std::vector<OpRow> merged_rows(std::vector<OpRow> rows);
 
+// Corrects predictions by what the trace's other operations show of their kernels.
+void learn_from_each_other(std::vector<OpRow>& rows);
+
 // Empty without scripts.
 std::optional<SourceSummary> script_summary(const Workload& workload);
 
