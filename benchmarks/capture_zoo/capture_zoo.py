@@ -3,6 +3,10 @@
 
     python benchmarks/capture_zoo/capture_zoo.py --rooftile ./rooftile [--only resnet] [--markdown FILE]
 
+A network that is captured may fail in the counter; the reason is then said in place of the ratio. `--models FILE` takes
+other networks: a Python file with a dictionary ZOO of functions that return a module and its inputs, and OPTIONS, more
+arguments of the capture by the same names.
+
 Needs torch, torchvision, timm, transformers, diffusers, torchaudio and torch_geometric. The
 flop of matrix products are those that `rooftile check` reads from the file, against
 torch.utils.flop_counter over the same step.
@@ -10,6 +14,7 @@ torch.utils.flop_counter over the same step.
 
 import argparse
 import gc
+import importlib.util
 import json
 import logging
 import subprocess
@@ -27,7 +32,6 @@ import torchvision_ops  # noqa: E402
 
 torchvision_ops.define()
 
-from models import ZOO  # noqa: E402
 from rooftile._capture import capture  # noqa: E402
 from rooftile._capture.step import _Pass, unwrapped  # noqa: E402
 
@@ -61,17 +65,25 @@ def _mapping():
     }
 
 
-def reference_flop(model, inputs, real):
+def zoo_of(path):
+    """Networks by name, and more arguments of their captures."""
+    spec = importlib.util.spec_from_file_location("zoo", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.ZOO, getattr(module, "OPTIONS", {})
+
+
+def reference_flop(model, inputs, real, options):
     """Of PyTorch's flop counter over the same step, on fake tensors where the capture ran on them."""
     try:
-        return _counted(model, inputs, real)
+        return _counted(model, inputs, real, options)
     except RuntimeError as error:
         if "BF16" not in str(error):  # the type of grouped products that the counter can run
             raise
-        return _counted(model.bfloat16(), inputs, real)
+        return _counted(model.bfloat16(), inputs, real, options)
 
 
-def _counted(model, inputs, real):
+def _counted(model, inputs, real, options):
     import contextlib
     import copy
 
@@ -79,7 +91,7 @@ def _counted(model, inputs, real):
     from torch.utils.flop_counter import FlopCounterMode
 
     model = unwrapped(model, [])
-    step = _Pass(model, inputs, {}, "train", None, None)
+    step = _Pass(model, inputs, options.get("kwargs", {}), "train", None, options.get("loss"))
     mode = contextlib.nullcontext() if real else FakeTensorMode(allow_non_fake_inputs=True)
     copying = contextlib.nullcontext() if real else FakeCopyMode(mode)
     with copying:
@@ -114,19 +126,19 @@ def _flop(row):
     return forward if row["phase"] == "forward" else 2 * forward
 
 
-def run_one(name, make, rooftile, folder):
+def run_one(name, make, rooftile, folder, options):
     row = {"name": name}
     torch.manual_seed(0)
     model, inputs = make()
     row["parameters_of_module"] = sum(p.numel() for p in model.parameters())
     begin = time.process_time()  # the machine may have other work
-    found = capture(model, inputs, mode="train")
+    found = capture(model, inputs, mode="train", **options)
     row["seconds"] = time.process_time() - begin
     row.update(parameters=found.parameters, operators=len(found.calls), real=found.real_values)
     path = found.save(Path(folder) / (name.replace("/", "_") + ".rooftile.json"))
     row["file"] = path
     try:
-        row["reference_flop"] = reference_flop(model, inputs, found.real_values)
+        row["reference_flop"] = reference_flop(model, inputs, found.real_values, options)
     except Exception as error:  # the counter's limits are not the zoo's
         row["reference_error"] = f"{type(error).__name__}: {error}".splitlines()[0][:120]
     if rooftile:
@@ -151,6 +163,7 @@ def as_markdown(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rooftile", help="the program; without it no flop are compared")
+    parser.add_argument("--models", default=HERE / "models.py", help="the networks; default: those of this folder")
     parser.add_argument("--only", default="", help="names that hold this text")
     parser.add_argument("--markdown", help="write the table here")
     parser.add_argument("--json", help="write all numbers here")
@@ -163,11 +176,12 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         if options.keep:
             Path(options.keep).mkdir(parents=True, exist_ok=True)
-        for name, make in ZOO.items():
+        zoo, more = zoo_of(options.models)
+        for name, make in zoo.items():
             if options.only not in name:
                 continue
             try:
-                row = run_one(name, make, options.rooftile, options.keep or folder)
+                row = run_one(name, make, options.rooftile, options.keep or folder, more.get(name, {}))
             except Exception as error:
                 row = {"name": name, "error": f"{type(error).__name__}: {error}".splitlines()[0][:160]}
             rows.append(row)
@@ -175,7 +189,13 @@ def main():
             gc.collect()
     captured = [row for row in rows if "error" not in row]
     slow = sum(row["seconds"] > 10 for row in captured)
-    print(f"{len(captured)} of {len(rows)} captured, {slow} of them in more than 10 s")
+    same = sum(row["parameters"] == row["parameters_of_module"] for row in captured)
+    print(f"{len(captured)} of {len(rows)} captured, {slow} of them in more than 10 s; {same} with the parameters of "
+          "their module")
+    off = {row["name"]: abs(row["flop"] / row["reference_flop"] - 1) for row in captured
+           if row.get("flop") and row.get("reference_flop")}
+    print(f"flop of {len(off)} compared, {sum(value <= 0.005 for value in off.values())} within 0.5 %; further off: "
+          + (", ".join(f"{name} {value:.2%}" for name, value in off.items() if value > 0.005) or "none"))
     if options.markdown:
         Path(options.markdown).write_text(as_markdown(rows))
     if options.json:

@@ -12,14 +12,16 @@ import difflib
 import inspect
 import json
 import os
+import re
 import shlex
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
+from ._forms import PIXELS, TOKENS, Sizes, first_of, known_forms, labels, pair, patches_of_images
 from ._input import Input
 
 if TYPE_CHECKING:
@@ -27,8 +29,7 @@ if TYPE_CHECKING:
 
 FAILED = 2
 TIMM = "timm:"
-# Sizes where neither the config nor the user states them.
-BATCH, TOKENS, PIXELS, SAMPLES = 1, 128, 224, 160_000
+BATCH = 1  # where the user states none
 # Weights that are made at random where a pass needs values.
 MOST_BYTES = 2 << 30
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
@@ -57,9 +58,9 @@ class Given:
     kwargs: dict[str, Any]
     notes: list[str]
 
-    def tensors(self) -> list[Input]:
+    def tensors(self) -> list[Any]:
         """Those of the arguments that are tensors."""
-        return [value for value in self.kwargs.values() if isinstance(value, Input)]
+        return [value for value in self.kwargs.values() if hasattr(value, "shape")]
 
 
 @dataclass
@@ -68,6 +69,7 @@ class Built:
 
     model: Any
     choices: list[Given]
+    forms: Mapping[str, Any] = field(default_factory=dict)  # of arguments that it may ask for
 
 
 def library(name: str) -> Any:
@@ -94,13 +96,12 @@ def made(make: Any, wanted: Wanted) -> Any:
     """A model whose weights have shapes and no memory; real where its constructor needs values."""
     import torch
 
-    if wanted.with_weights:
-        return make()
-    try:
-        with torch.device("meta"):
+    from ._capture.values import WeightsOnMeta
+
+    for context in () if wanted.with_weights else (WeightsOnMeta(), torch.device("meta")):
+        with contextlib.suppress(RuntimeError, NotImplementedError), context:
             return make()
-    except (RuntimeError, NotImplementedError):
-        return make()
+    return make()
 
 
 # ---- timm
@@ -162,8 +163,12 @@ def from_transformers(folder: Path, config: Mapping[str, Any], wanted: Wanted) -
     if found is None:
         model = made(lambda: transformers.AutoModel.from_config(settings), wanted)
     else:
-        model = made(lambda: found._from_config(settings), wanted)
-    return Built(model, transformers_inputs(model, settings, wanted))
+        model = made(lambda: getattr(found, "_from_config", found)(settings), wanted)
+    sizes = Sizes(settings)
+    forms = known_forms(sizes, type(model).__name__, wanted.batch, wanted.seq)
+    if any(name.endswith("grid_thw") for name in required(model)):
+        forms.update(patches_of_images(sizes, wanted.batch))
+    return Built(model, transformers_inputs(model, settings, forms, wanted), forms)
 
 
 def model_class(transformers: Any, settings: Any, named: Optional[str]) -> Any:
@@ -181,115 +186,48 @@ def model_class(transformers: Any, settings: Any, named: Optional[str]) -> Any:
         return None
     if named:
         return classes.get(named)
-    own = [value for name, value in classes.items()
-           if name.endswith("Model") and getattr(value, "config_class", None) is type(settings)]
+    own = [value for value in classes.values() if inspect.isclass(value) and value.__module__ == module
+           and takes(value, type(settings))]
+    own.sort(key=lambda value: bool(value.__name__.endswith("Model")))
     return own[-1] if own else None
 
 
-def transformers_inputs(model: Any, settings: Any, wanted: Wanted) -> list[Given]:
+def takes(kind: Any, config: type) -> bool:
+    """Whether a class of modules is made from such a config; where it does not say so, its constructor does."""
+    stated = getattr(kind, "config_class", None)
+    if stated is not None or not hasattr(kind, "forward"):
+        return stated is config
+    arguments = [*inspect.signature(kind.__init__).parameters.values()][1:]
+    return len(arguments) == 1 and arguments[0].annotation in (config, config.__name__)
+
+
+def transformers_inputs(model: Any, settings: Any, forms: Mapping[str, Any], wanted: Wanted) -> list[Given]:
     """What a model of transformers may take, by its own names for it."""
     names = inspect.signature(model.forward).parameters
-    needed = [*required(model), model.main_input_name]
+    needed = [*required(model), *filter(names.__contains__, [getattr(model, "main_input_name", "")])]
     if getattr(settings, "is_encoder_decoder", False) and "decoder_input_ids" in names:
         needed.append("decoder_input_ids")
     choices: list[Given] = []
     if "input_ids" in names and "pixel_values" in names:
         words = [name for name in needed if not name.startswith("pixel_values")] + ["input_ids"]
-        choices.append(Given(arguments(model, settings, wanted, words), ["text alone: images are not captured"]))
+        choices.append(Given(arguments(model, forms, wanted, words), ["text alone: images are not captured"]))
         if "ForConditionalGeneration" not in type(model).__name__:  # which joins images to tokens of the text
-            choices.insert(0, Given(arguments(model, settings, wanted, [*words, "pixel_values"]), []))
+            choices.insert(0, Given(arguments(model, forms, wanted, [*words, "pixel_values"]), []))
     else:
-        choices.append(Given(arguments(model, settings, wanted, needed), []))
+        choices.append(Given(arguments(model, forms, wanted, needed), []))
     return choices
 
 
-def arguments(model: Any, settings: Any, wanted: Wanted, needed: Sequence[str]) -> dict[str, Any]:
+def arguments(model: Any, forms: Mapping[str, Any], wanted: Wanted, needed: Sequence[str]) -> dict[str, Any]:
     """Values of these arguments, and of others that a training step or a plain pass has."""
-    text, batch = settings.get_text_config(), wanted.batch
-    most = getattr(text, "max_position_embeddings", None)
-    tokens = wanted.seq if wanted.seq is not None else min(TOKENS, most) if most else TOKENS
-    vision = getattr(settings, "vision_config", None) or settings
-    words = getattr(text, "vocab_size", None) or getattr(settings, "vocab_size", None)
-    ids = Input((batch, tokens), "int64", words)
-    image = (channels_of(vision), *pair(pixels_of(vision)))
-    known = {
-        "input_ids": ids, "decoder_input_ids": ids, "attention_mask": Input((batch, tokens), "int64"),
-        "pixel_values": Input((batch, *frames_of(settings), *image)),
-        "pixel_values_videos": Input((batch, *(frames_of(settings) or (1,)), *image)),
-        "input_values": sound(settings, batch), "input_features": features(settings, batch),
-        "bbox": Input((batch, tokens, 4), "int64"),
-    }
     name, names = type(model).__name__, inspect.signature(model.forward).parameters
-    given = chosen(name, list(dict.fromkeys(needed)), known)
+    given = chosen(name, list(dict.fromkeys(needed)), forms)
     if "use_cache" in names:
         given["use_cache"] = False
-    label = labels(name, given, batch) if wanted.mode == "train" and "labels" in names else None
+    label = labels(name, given, wanted.batch) if wanted.mode == "train" and "labels" in names else None
     if label is not None:
         given["labels"] = label
     return given
-
-
-def labels(name: str, given: Mapping[str, Any], batch: int) -> Optional[Input]:
-    """Of the model's own loss; None where its form is not known."""
-    words = given.get("decoder_input_ids") or given.get("input_ids")
-    if words is not None and any(end in name for end in ("LM", "ForConditionalGeneration", "ForTokenClassification")):
-        return Input(words.shape, "int64")
-    if any(end in name for end in ("SequenceClassification", "ImageClassification", "AudioClassification",
-                                   "VideoClassification", "MultipleChoice")):
-        return Input((batch,), "int64")
-    return None
-
-
-def channels_of(settings: Any) -> int:
-    """Of an image."""
-    return int(first_of(getattr(settings, "num_channels", None) or getattr(settings, "in_channels", None)) or 3)
-
-
-def pixels_of(settings: Any) -> Any:
-    """Sides of an image, as configs write them."""
-    for holder in (settings, getattr(settings, "backbone_config", None)):
-        size = getattr(holder, "image_size", None) or getattr(holder, "crop_size", None)
-        if size:
-            return size
-    return PIXELS
-
-
-def frames_of(settings: Any) -> tuple[int, ...]:
-    """Frames of a video, before the channels; none for images."""
-    frames = getattr(settings, "num_frames", None) or getattr(settings, "frames_per_clip", None)
-    return (int(frames),) if isinstance(frames, int) and frames > 1 else ()
-
-
-def sound(settings: Any, batch: int) -> Input:
-    """Ten seconds at 16 kHz, or a spectrogram where the config has one's sizes."""
-    bins, length = getattr(settings, "num_mel_bins", None), getattr(settings, "max_length", None)
-    if bins and length and not hasattr(settings, "conv_dim"):
-        return Input((batch, length, bins))
-    return Input((batch, SAMPLES))
-
-
-def features(settings: Any, batch: int) -> Input:
-    """A spectrogram: of Whisper's kind, by bins; else by frames."""
-    bins = getattr(settings, "num_mel_bins", None)
-    positions = getattr(settings, "max_source_positions", None)
-    if bins and positions and not hasattr(settings, "input_feat_per_channel"):
-        return Input((batch, bins, 2 * positions))
-    width = getattr(settings, "input_feat_per_channel", None) or getattr(settings, "feature_projection_input_dim", None)
-    return Input((batch, 1000, width or bins or 80))
-
-
-def pair(size: Any) -> tuple[int, int]:
-    """Height and width of a size that a config gives as one number, two, or by name."""
-    if isinstance(size, Mapping):
-        size = (size.get("height") or size.get("shortest_edge"), size.get("width") or size.get("shortest_edge"))
-    if isinstance(size, (list, tuple)):
-        return int(size[0]), int(size[-1])
-    return int(size), int(size)
-
-
-def first_of(size: Any) -> Any:
-    """The number, or the first of several."""
-    return size[0] if isinstance(size, (list, tuple)) else size
 
 
 def required(model: Any) -> list[str]:
@@ -337,13 +275,25 @@ def first_that_runs(built: Built, wanted: Wanted) -> tuple[Given, Capture]:
     from ._capture import CaptureError, capture
 
     dtype = wanted.dtype if wanted.dtype in ("fp32", "bf16", "fp16") else None
-    problem: Optional[CaptureError] = None
-    for given in built.choices:
-        try:
-            return given, capture(built.model, None, mode=wanted.mode, dtype=dtype, kwargs=given.kwargs)
-        except CaptureError as error:
-            problem = problem or error
-    raise problem or CaptureError("it takes nothing that is known")
+    problems: list[CaptureError] = []
+    for choice in built.choices:
+        given: Optional[Given] = choice
+        while given is not None:
+            try:
+                return given, capture(built.model, None, mode=wanted.mode, dtype=dtype, kwargs=given.kwargs)
+            except CaptureError as error:
+                problem, given = error, with_what_is_missing(built, given, str(error))
+        problems.append(problem)
+    raise problems[0]
+
+
+def with_what_is_missing(built: Built, given: Given, message: str) -> Optional[Given]:
+    """With one more argument, which an error names; None where it names none of a known form."""
+    names = inspect.signature(built.model.forward).parameters
+    for word in re.findall(r"\w+", message):
+        if word in names and word in built.forms and word not in given.kwargs:
+            return replace(given, kwargs={**given.kwargs, word: built.forms[word]})
+    return None
 
 
 def captured(target: str, wanted: Wanted, path: str) -> None:

@@ -74,8 +74,30 @@ class Captures(unittest.TestCase):
         self.assertEqual(found["input_bytes"], 20 * 8)
 
     def test_inputs_of_unknown_form(self):
-        with self.assertRaisesRegex(_build.BuildError, "input past_values is not known"):
-            self.header({"model_type": "patchtst"})
+        with self.assertRaisesRegex(_build.BuildError, "input image_embeddings is not known"):
+            self.header({"model_type": "sam_mask_decoder"})
+
+    def test_inputs_that_an_error_names(self):
+        small = {"hidden_size": 128, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+        found = self.header({"model_type": "bros", "max_position_embeddings": 20, **small})
+        self.assertEqual(found["input_bytes"], 20 * 8 + 20 * 4 * 8)  # words and their boxes
+
+    def test_images_as_rows_of_patches(self):
+        found = self.header({"model_type": "qwen2_vl_vision", "depth": 1, "embed_dim": 32, "hidden_size": 32,
+                             "num_heads": 2, "mlp_ratio": 2, "patch_size": 14, "spatial_merge_size": 2}, batch=2)
+        self.assertEqual(found["input_bytes"], 2 * 16 * 16 * (3 * 2 * 14 * 14) * 4 + 2 * 3 * 8)
+        self.assertEqual(found["notes"], ["built by transformers without weights"])  # not on real values
+
+    def test_series_in_time(self):
+        found = self.header({"model_type": "patchtst", "context_length": 32, "num_input_channels": 3, "d_model": 16,
+                             "num_hidden_layers": 1, "num_attention_heads": 2, "ffn_dim": 32}, batch=2)
+        self.assertEqual(found["input_bytes"], 2 * 32 * 3 * 4)
+
+    def test_several_choices(self):
+        found = self.header({"model_type": "canine", "architectures": ["CanineForMultipleChoice"], "hidden_size": 48,
+                             "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 64,
+                             "num_hash_functions": 4, "num_hash_buckets": 64}, seq=128)
+        self.assertEqual(found["input_bytes"], 4 * 128 * 8)
 
 
 @unittest.skipUnless(has("torch") and has("transformers"), "torch or transformers is not installed")

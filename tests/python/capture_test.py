@@ -259,6 +259,49 @@ class Capture(unittest.TestCase):
         self.assertTrue(any("real CPU tensors" in note for note in found.notes), found.notes)
         self.assertEqual(sum(found.host_reads.values()), 1)
 
+    def test_values_that_no_weight_decides(self):
+        def forward(net, x, lengths):
+            here = net.positions[:x.shape[1]] < lengths[:, None]
+            total = sum(lengths.cpu().numpy().tolist()) + torch.ones_like(x)[0, 0, 0].item()
+            if here.all() or total != 16 or lengths.tolist() != [3, 5, 7]:
+                return net.fc(x).relu()
+            kept = net.fc(x)[here]
+            return kept.sum() + torch.masked_select(x, here[..., None]).sum() + here.nonzero().sum()
+
+        model = made(forward)
+        model.register_buffer("positions", torch.arange(10))
+        model.register_buffer("seen", torch.tensor(3))
+        before = torch.get_rng_state()
+        found = train(model, (Input((3, 9, 8)), torch.tensor([3, 5, 7])))
+        self.assertFalse(found.real_values, found.notes)
+        shapes = {call.name: call.out_dims for call in found.calls if call.phase == "forward"}
+        self.assertEqual(shapes["aten::index"], [[3 + 5 + 7, 8]])
+        self.assertEqual(shapes["aten::masked_select"], [[(3 + 5 + 7) * 8]])
+        self.assertEqual(shapes["aten::nonzero"], [[3 + 5 + 7, 2]])
+        self.assertTrue(torch.equal(before, torch.get_rng_state()))
+
+    def test_counters_of_a_module_are_its_own(self):
+        model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8))
+        self.assertFalse(train(model, Input((4, 8))).real_values)
+        self.assertEqual(model[1].num_batches_tracked.item(), 0)
+
+    def test_what_weights_are_written_into_has_no_known_value(self):
+        def forward(net, x):
+            table = torch.zeros(2, 2)
+            table[0, 0] = net.fc(x).sum().detach()
+            return net.fc(x) * (2 if table[0].sum() > 0 else 3)
+
+        self.assertTrue(train(made(forward), Input((2, 8))).real_values)
+
+    def test_integers_of_modules_without_weights(self):
+        from rooftile._capture.values import WeightsOnMeta
+
+        with WeightsOnMeta():
+            model = made(lambda net, x: net.fc(x)[:, :net.sizes.tolist()[1]])
+            model.register_buffer("sizes", torch.tensor([2, 5]))
+        self.assertTrue(model.fc.weight.is_meta)
+        self.assertFalse(train(model, Input((2, 8))).real_values)
+
     def test_needs_values_but_has_none(self):
         with torch.device("meta"):
             model = Branch()

@@ -3,7 +3,8 @@
 How a capture is made:
 
 1. `step` copies the module into fake tensors, which have shapes and no memory, and runs the pass.
-   Where the pass needs values (`.item()`, boolean masks) it runs once more on real CPU tensors.
+   `values` keeps those values that no weight decides: lengths, masks. Where the pass needs others
+   (`.item()` of a loss) it runs once more on real CPU tensors.
 2. `recorder` writes down every ATen operator as the dispatcher sees it, with the module and the
    source line around it, and each allocation and release.
 3. `whole` and `autocast` make the CPU pass take the operators that a GPU takes: fused attention

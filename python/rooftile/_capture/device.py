@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from .values import as_python
+
 
 def _is_gpu(value: Any) -> bool:
     if isinstance(value, torch.device):
@@ -37,6 +39,9 @@ class OnThisDevice(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
             return args[0]
         if func is torch.device and any(map(_is_gpu, (*args[:1], kwargs.get("type")))):
             return torch.device("cpu")  # without the number of a GPU
+        known = as_python(func, args)
+        if known is not NotImplemented:
+            return known
         if self._seen_as_gpu:
             if func == torch.Tensor.is_cuda.__get__:
                 return True

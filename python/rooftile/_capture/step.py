@@ -13,7 +13,7 @@ from types import CellType, FunctionType
 from typing import Any, Callable, Optional
 
 import torch
-from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -24,6 +24,7 @@ from .device import OnThisDevice, insists_on_gpu, without_gpu
 from .inputs import make, torch_dtype
 from .optimizers import describe
 from .recorder import BACKWARD, LOSS, ModuleStack, Recorder
+from .values import CopyWithValues, can_be_kept, constant, followed
 from .whole import kept_whole
 from .writer import Capture
 
@@ -121,17 +122,19 @@ class _Pass:
     def on_fake(self) -> tuple[Recorder, _Facts]:
         def run(seen_as_gpu: bool) -> tuple[Recorder, _Facts]:
             fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
-            with FakeCopyMode(fake_mode):
+            with CopyWithValues(fake_mode):
                 model = _copied(self.model)
             _off_meta(model, fake_mode)
+            torch.manual_seed(0)
             try:
-                with fake_mode:
+                with fake_mode, followed():
                     args, kwargs = self._given(lambda tensor: _as_fake(tensor, fake_mode))
                     return self._run(model, args, kwargs, False, seen_as_gpu)
             finally:
                 _forget_fake()
 
-        return _as_it_insists(run)
+        with torch.random.fork_rng(devices=[]):
+            return _as_it_insists(run)
 
     def on_real(self, reason: str) -> tuple[Recorder, _Facts]:
         size = sum(t.numel() * t.element_size() for t in self.model.parameters())
@@ -160,7 +163,12 @@ class _Pass:
     def _given(self, take: Callable[[Any], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         def made(value: Any) -> Any:
             if isinstance(value, Input):
-                return make(value.shape, torch_dtype(value.dtype), value.high)
+                dtype = torch_dtype(value.dtype)
+                if dtype.is_floating_point or dtype.is_complex:
+                    return make(value.shape, dtype)
+                with unset_fake_temporarily():
+                    drawn = make(value.shape, dtype, value.high)
+                return take(drawn)
             if isinstance(value, torch.Tensor):
                 if value.is_meta:
                     value = make(tuple(value.shape), value.dtype)
@@ -359,6 +367,8 @@ def _as_fake(tensor: torch.Tensor, fake_mode: Any) -> torch.Tensor:
         return torch.empty(tensor.shape, dtype=tensor.dtype)
     if type(tensor) is not torch.nn.Parameter and not is_traceable_wrapper_subclass(tensor):
         tensor = tensor.as_subclass(torch.Tensor)  # types that only name what a tensor holds
+    if not tensor.is_floating_point() and can_be_kept(tensor):
+        return constant(tensor, fake_mode)
     return fake_mode.from_tensor(tensor.detach().cpu()).requires_grad_(tensor.requires_grad)
 
 

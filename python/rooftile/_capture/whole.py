@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
+from .values import computed
+
 if TYPE_CHECKING:
     from .recorder import Recorder
 
@@ -147,7 +149,7 @@ def compute(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if func is _GROUPED and _is_fake(args):
         return _grouped_shape(*args, **kwargs)
     if func not in _CUDA_ONLY or _is_fake(args):
-        return func(*args, **kwargs)
+        return computed(func, args, kwargs)
     with _unrecorded():
         out = _like_meta(func, args, kwargs)
         if func._schema.name.endswith("backward"):
