@@ -82,6 +82,7 @@ void read_constants(SectionReader& reader, AttentionConstants& constants) {
   reader.number("narrow_math_efficiency", constants.narrow_math_efficiency, 0.01, 4);
   reader.number("exponentials_per_clock", constants.exponentials_per_clock, 1, 1000);
   reader.number("port_bytes_per_clock", constants.port_bytes_per_clock, 1, 1000);
+  reader.number("port_against_dram", constants.port_against_dram, 1, 10);
   reader.number("alone", constants.alone, 1, 4);
   reader.number("wave_sharpness", constants.wave_sharpness, 0, 2);
   reader.number("query_bandwidth", constants.query_bandwidth, 0.01, 10);

@@ -76,6 +76,7 @@ class FusedAttention {
  public:
   FusedAttention(const TimeContext& context, const Op& op, const Attention& attention)
       : c_(context.calibration.attention.constants),
+        own_(context.calibration.attention.own),
         one_kernel_launch_(context.calibration.stream.constants.launch),
         device_(context.running),
         op_(op),
@@ -189,9 +190,12 @@ class FusedAttention {
     return math + rows * keys / (c_.exponentials_per_clock * clock());
   }
 
-  // Into one SM, a second: what the donor's SMs draw, and no less than what this GPU's memory gives
-  // all of them.
-  double port() const { return std::max(c_.port_bytes_per_clock * clock(), bandwidth() / sms_); }
+  // Into one SM, a second: what the donor's SMs draw. Those of another generation are taken to be
+  // built for its memory as the donor's are for theirs.
+  double port() const {
+    const double for_memory = own_ ? 1 : c_.port_against_dram;
+    return std::max(c_.port_bytes_per_clock * clock(), for_memory * bandwidth() / sms_);
+  }
 
   // The way of a block of keys into the SM.
   double block_load() const {
@@ -281,6 +285,7 @@ class FusedAttention {
   }
 
   const AttentionConstants& c_;
+  bool own_;  // fitted on a GPU of this generation
   Seconds one_kernel_launch_;
   const Device& device_;
   const Op& op_;
