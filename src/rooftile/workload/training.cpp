@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <unordered_set>
 
@@ -66,6 +67,31 @@ bool has_wgrad(const Op& op) {
          std::holds_alternative<Recurrent>(op.body) || std::holds_alternative<Embedding>(op.body);
 }
 
+// The gradient of a bias is the sum of the output's gradient over all rows: a kernel of its own.
+std::optional<Op> bias_gradient(const Op& forward) {
+  double rows = 0;
+  Reduction sum;
+  sum.fn = "sum";
+  if (const auto* gemm = std::get_if<Gemm>(&forward.body); gemm != nullptr && gemm->bias) {
+    rows = static_cast<double>(gemm->batch) * static_cast<double>(gemm->m);
+    sum.outputs = gemm->n;
+  } else if (const auto* conv = std::get_if<Convolution>(&forward.body);
+             conv != nullptr && conv->bias) {
+    rows = static_cast<double>(conv->n) * element_count(output_extents(*conv));
+    sum.outputs = conv->k;
+  }
+  if (rows <= 1) return std::nullopt;
+  const double elements = rows * static_cast<double>(sum.outputs);
+  sum.elements = std::llround(std::min(elements, double{kMaxSize}));
+  Op op = in_phase(forward, Phase::wgrad);
+  op.body = sum;
+  op.dtypes.input = forward.dtypes.output;
+  op.streams = {};
+  // Blocks take neighbouring columns and go down the rows: whole lines of memory.
+  op.streams.walk = Walk::contiguous;
+  return op;
+}
+
 void add_backward(const Op& forward, bool needs_dgrad, std::vector<Op>& ops) {
   if (!is_differentiable(forward)) return;
   // A lookup has a weight gradient only; its input is indices. A recurrent layer goes back through
@@ -75,6 +101,7 @@ void add_backward(const Op& forward, bool needs_dgrad, std::vector<Op>& ops) {
     ops.push_back(in_phase(forward, Phase::dgrad));
   }
   if (has_wgrad(forward)) ops.push_back(in_phase(forward, Phase::wgrad));
+  if (const auto sum = bias_gradient(forward)) ops.push_back(*sum);
 }
 
 // How BatchNorm goes over its input: twice where it takes its statistics from it.
