@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rooftile/analysis/memory/kept_outputs.h"
 #include "rooftile/analysis/memory/live_tensors.h"
 #include "rooftile/analysis/memory/output_bytes.h"
 #include "rooftile/analysis/vocabulary.h"
@@ -23,9 +24,10 @@ constexpr double kDriverShare = 0.009;
 // the "non-PyTorch memory" of the same messages.
 constexpr Bytes kContext(0.5 * kGibibyte);
 
-// The backward pass reads most outputs again, but not those of additions and of operations that a
-// framework overwrites; and a softmax or a norm may keep a copy in fp32.
-constexpr Range<double> kKeptShare{0.5, 0.8, 1.2};
+// Of what the backward pass reads again. A compiler computes cheap operations once more; autocast
+// keeps norms in fp32 and a 16-bit copy beside them, and the gradients on their way take memory
+// too.
+constexpr Range<double> kKeptShare{0.6, 1.0, 1.4};
 
 // Inference frees what nobody reads any more. The ends: a compiler that fuses elementwise
 // operations, and temporaries inside of operations.
@@ -99,11 +101,10 @@ Range<Bytes> spread(Bytes bytes, const Range<double>& shares) {
 
 Range<Bytes> certain(Bytes bytes) { return {bytes, bytes, bytes}; }
 
-Bytes all_outputs(const Workload& workload) {
+Bytes all_kept(const Workload& workload) {
+  const std::vector<Bytes> kept = kept_bytes(workload);
   Bytes sum;
-  for (const Op& op : workload.ops) {
-    if (op.phase == Phase::forward) sum += output_bytes(op) * to_double(op.count);
-  }
+  for (std::size_t i = 0; i < kept.size(); ++i) sum += kept[i] * to_double(workload.ops[i].count);
   return sum;
 }
 
@@ -128,7 +129,7 @@ void add_recorded(const PassMemory& pass, MemoryEstimate& memory) {
 // 16-bit training keeps fp32 weights, gradients and state under autocast, and all in 16 bits where
 // the model itself was cast.
 void add_training(const Workload& workload, const Weights& weights, MemoryEstimate& memory) {
-  memory.activations = spread(all_outputs(workload), kKeptShare) + loss_bytes(workload);
+  memory.activations = spread(all_kept(workload), kKeptShare) + loss_bytes(workload);
   const Bytes single = storage(weights.elements, Dtype::fp32);
   memory.gradients = {weights.bytes, single, single};
   const double state = state_elements(workload);
@@ -223,7 +224,7 @@ std::optional<std::int64_t> largest_batch(const Workload& workload, const Memory
 
 namespace {
 
-// Bytes of forward outputs, by what keeps them.
+// Bytes kept for the backward pass, by what keeps them.
 struct Outputs {
   Bytes largest_layer;   // of the layers that repeat
   Bytes layers, inputs;  // of all that repeat: everything, and what each reads first
@@ -234,6 +235,7 @@ struct Outputs {
 // Layers of one count in a row are one layer; its last output is what the next one reads.
 Outputs outputs_of(const Workload& workload) {
   const std::size_t head = logits_layer(workload).value_or(workload.ops.size());
+  const std::vector<Bytes> kept = kept_bytes(workload);
   Outputs sum;
   Bytes layer, before;
   std::int64_t repeats = 1;
@@ -248,9 +250,9 @@ Outputs outputs_of(const Workload& workload) {
     if (op.count != repeats) close_layer();
     repeats = op.count;
     before = output_bytes(op);
-    if (repeats > 1) layer += before;
+    if (repeats > 1) layer += kept[i];
     Bytes& whole = i >= head ? sum.logits : repeats > 1 ? sum.layers : sum.outside;
-    whole += before * to_double(repeats);
+    whole += kept[i] * to_double(repeats);
   }
   close_layer();
   return sum;

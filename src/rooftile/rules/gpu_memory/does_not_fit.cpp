@@ -39,7 +39,7 @@ With a smaller batch, as many more gradient accumulation steps leave training as
 No time is saved. The price of a change is predicted by the time model, communication without overlap.
 Memory is the sum of
 - weights as stored, and in training gradients, optimizer state and fp32 copies;
-- activations: in training 50 to 120 % of all forward outputs and the loss in fp32, in inference the
+- activations: in training 60 to 140 % of what the backward pass reads and the loss in fp32, in inference the
   tensors that are alive at the same time;
 - the KV cache of all sequences, or the states that recurrent layers keep in its place (Mamba, linear
   attention; of one size at any length), and the workspace of cuBLAS with 2 to 16 % fragmentation.
