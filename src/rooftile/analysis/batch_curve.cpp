@@ -26,12 +26,17 @@ constexpr std::size_t kDoublingsWithoutGain = 2;
 // for batches up to 2,048 unless told otherwise (its max_batch_size).
 constexpr std::int64_t kMostTrained = 8192, kMostServed = 2048;
 
-std::int64_t most_in_use(Mode mode) { return mode == Mode::training ? kMostTrained : kMostServed; }
-
 // What the points from `i` to `best` save together, of the first point's time per sample.
 double share_saved_by(const BatchCurve& curve, std::size_t i, std::size_t best) {
   return (curve.points[i].per_sample() - curve.points[best].per_sample()) /
          curve.points.front().per_sample();
+}
+
+// Samples a second over the seconds that each waits: Kleinrock's power of a queue, whose maximum is
+// the knee. Beyond it a pass grows faster than what it does.
+double throughput_over_latency(const BatchPoint& point) {
+  const double step = point.step().value();
+  return to_double(point.batch) / (step * step);
 }
 
 // From the best batch back to the smallest that saves about as much.
@@ -42,6 +47,8 @@ std::size_t smallest_about_as_good(const BatchCurve& curve, std::size_t best) {
 }
 
 }  // namespace
+
+std::int64_t most_in_use(Mode mode) { return mode == Mode::training ? kMostTrained : kMostServed; }
 
 BatchCurve without_launches(BatchCurve curve) {
   for (BatchPoint& point : curve.points) point.host = {};
@@ -144,10 +151,20 @@ std::optional<std::size_t> find_best_batch(const BatchCurve& curve) {
     if (fit == Fit::tight && !tight) tight = i;
   }
   if (!least) return tight;
-  const auto best = std::ranges::find_if(curve.points, [&](const BatchPoint& point) {
+  const auto about_least = std::ranges::find_if(curve.points, [&](const BatchPoint& point) {
     return point.memory.fit() == Fit::fits && point.per_sample() <= *least * (1 + kAboutBest);
   });
-  return static_cast<std::size_t>(best - curve.points.begin());
+  const auto last = static_cast<std::size_t>(about_least - curve.points.begin());
+  if (curve.mode == Mode::training) return last;
+  std::size_t best = last;
+  for (std::size_t i = last; i-- > 0;) {
+    const bool fits = curve.points[i].memory.fit() == Fit::fits;
+    if (fits &&
+        throughput_over_latency(curve.points[i]) > throughput_over_latency(curve.points[best])) {
+      best = i;
+    }
+  }
+  return best;
 }
 
 std::optional<BetterBatch> find_better_batch(const BatchCurve& curve) {

@@ -37,6 +37,9 @@ struct BatchPoint {
   Seconds kernels_per_sample() const { return time.expected / to_double(batch); }
 };
 
+// The largest batch that is in use.
+std::int64_t most_in_use(Mode mode);
+
 // The workload's own batch, which it states.
 BatchPoint batch_point(const Workload& workload, const TimeModel& model);
 
@@ -71,7 +74,8 @@ BatchCurve batch_curve(const Workload& workload, const TimeModel& model,
                        const std::function<std::optional<Workload>(std::int64_t)>& at);
 
 // The batch to run: the smallest that fits with memory to spare and takes at most a twentieth more
-// time per sample than the best of those; where none leaves memory to spare, the first that is
+// time per sample than the best of those; where somebody waits for each pass, up to that one the
+// batch with the most throughput over latency. Where none leaves memory to spare, the first that is
 // tight. Empty where none fits.
 std::optional<std::size_t> find_best_batch(const BatchCurve& curve);
 

@@ -101,12 +101,23 @@ TEST(BatchCurve, TheBetterBatchIsTheBestThatFits) {
 TEST(BatchCurve, TheBestBatchIsTheSmallestWithinATwentieth) {
   // Per sample 10, 9.2, 8.5, 8.3 s: each doubling saves less than a tenth, all of them more.
   BatchCurve curve{{point(1, 10), point(2, 18.4), point(4, 34), point(8, 66.4)}};
+  curve.mode = Mode::training;
   EXPECT_EQ(find_knee(curve), 0U);
   EXPECT_EQ(find_best_batch(curve), 2U);
   for (BatchPoint& one : curve.points) one.memory = holding(95);
   EXPECT_EQ(find_best_batch(curve), 0U) << "all are tight";
   for (BatchPoint& one : curve.points) one.memory = holding(101);
   EXPECT_EQ(find_best_batch(curve), std::nullopt);
+}
+
+// 1, 8 and 64 samples in 1, 2 and 12 s: 1, 4 and 5.3 a second. The last has a third more, but each
+// waits six times as long. Who trains waits for no pass.
+TEST(BatchCurve, InServingThroughputOverLatency) {
+  BatchCurve curve{{point(1, 1), point(8, 2), point(64, 12)}};
+  EXPECT_EQ(find_best_batch(curve), 1U);
+  EXPECT_EQ(find_better_batch(curve)->point, 1U);
+  curve.mode = Mode::training;
+  EXPECT_EQ(find_best_batch(curve), 2U);
 }
 
 // Per sample 16, 8.1, 4.2, 2.2, 1.2, 0.7, 0.45 s. Serving takes the throughput of the last; for a

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "rooftile/analysis/batch_curve.h"
 #include "rooftile/analysis/bound_share.h"
 #include "rooftile/analysis/coverage.h"
 #include "rooftile/analysis/host_time.h"
@@ -139,8 +140,12 @@ void add_memory(const Workload& workload, const Analysis& analysis, const TimeMo
   summary.usable = memory.usable;
   summary.shared_with_cpu = model.device().dram_cpu_share.has_value();
   summary.verdict = to_string(memory.fit());
-  summary.largest_batch = largest_batch(workload, memory, Fit::fits);
-  summary.largest_tight_batch = largest_batch(workload, memory, Fit::tight);
+  const auto largest = largest_batch(workload, memory, Fit::fits);
+  // Beyond, it is not memory that ends the batch.
+  if (largest && *largest <= most_in_use(workload.mode)) {
+    summary.largest_batch = largest;
+    summary.largest_tight_batch = largest_batch(workload, memory, Fit::tight);
+  }
   for (const FitChange& change : changes_that_fit(workload, analysis, model, memory)) {
     MemoryChange& shown = summary.changes.emplace_back();
     shown.kind = to_string(change.by.front());

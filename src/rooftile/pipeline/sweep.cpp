@@ -194,6 +194,7 @@ class Sweeper {
   Result<void> add_curve(std::optional<std::int64_t> length, Sweep& result) {
     Readings readings(request_, length, model_);
     BatchCurve curve;
+    curve.mode = request_.read.mode;
     for (const std::int64_t batch : request_.batches) {
       Result<BatchPoint> point = readings.point(batch);
       if (!point) return tl::unexpected(point.error());

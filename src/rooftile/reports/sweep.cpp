@@ -190,6 +190,16 @@ std::string limit_text(const Sweep& sweep, const SweepCurve& curve, const SweepR
   if (best.batch == curve.largest && best.batch != curve.rows.back().batch) {
     return fmt::format("the largest that leaves a tenth of {} free", bytes_text(sweep.usable));
   }
+  const SweepRow* most = &best;
+  for (const SweepRow& row : curve.rows) {
+    if (row.fit == "fits" && row.per_sample() < most->per_sample()) most = &row;
+  }
+  constexpr double kVisible = 0.95;
+  if (most->per_sample() < best.per_sample() * kVisible) {
+    return fmt::format("batch {} does {} as many, and a pass takes {} as long", most->batch,
+                       factor_text(most->samples_per_second() / best.samples_per_second()),
+                       factor_text(most->step() / best.step()));
+  }
   return fmt::format("no larger one that fits saves more than 5 % per {}", sample_name(sweep));
 }
 
@@ -285,8 +295,9 @@ std::string summary_text(const Sweep& sweep, const TextStyle& style) {
   std::string text = has_batches ? curves_table(sweep, style) + '\n' +
                                        wrapped(
                                            "Knee: the batch whose doubling saves less than 10 "
-                                           "%. Run: the smallest that fits and takes at most "
-                                           "5 % more time each than the best of the range.",
+                                           "%. Run: the one that fits with the most throughput "
+                                           "over latency; in training the smallest that takes at "
+                                           "most 5 % more time each than the best of the range.",
                                            style.width)
                                  : wrapped(growth_text(sweep), style.width);
   return text + wrapped(lengths_text(sweep), style.width);

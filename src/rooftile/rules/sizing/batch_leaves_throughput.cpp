@@ -24,9 +24,10 @@ the server collect requests (dynamic batching).
 ## How the saving is estimated
 The time model predicts the whole network at twice the batch, four times, and so on, until doubling
 saves nearly nothing per sample; where memory ends first, up to the largest batch that leaves a tenth
-of it; at most up to a batch that is in use, 8,192 in training and 2,048 otherwise. The message names
-the smallest batch within 5 % of the least time per sample; in training, where a larger batch is another
-recipe, the smallest over which the best one saves less than 5 % of today's time. Doublings count
+of it; at most up to a batch that is in use, 8,192 in training and 2,048 otherwise. For inference the
+message names the batch with the most throughput over latency (Kleinrock's power), for beyond it a pass
+grows faster than what it does; in training, where a larger batch is another recipe, the smallest over
+which the best one saves less than 5 % of today's time. Doublings count
 while they help the kernels or, where these are shorter, PyTorch's host code that launches them; the
 gain is that of the kernels. In training the saving is at the work of today's
 step. For inference no saving is given, because one pass gets slower: the message gives the throughput.
@@ -44,6 +45,8 @@ step. For inference no saving is given, because one pass gets slower: the messag
   1024 has an intensity of 1 at batch 1 and 315 at batch 512.
 - NVIDIA Linear/Fully-Connected Layers User's Guide, "Batch size": throughput grows with the batch
   until the GPU is filled.
+- L. Kleinrock, "Power and Deterministic Rules of Thumb for Probabilistic Problems in Computer
+  Communications", ICC 1979: throughput over delay is largest at the knee.
 - Goyal et al., "Accurate, Large Minibatch SGD" (arXiv:1706.02677): ResNet-50 on ImageNet keeps its
   accuracy up to a batch of 8,192 and loses it beyond. TensorRT-LLM's default of max_batch_size is 2,048.
 )md";
@@ -96,8 +99,11 @@ std::string limit_text(const RuleInput& input, const BatchCurve& curve, std::siz
                        curve.points.back().batch);
   }
   if (better + 1 < curve.points.size()) {
-    return fmt::format("no batch up to {} takes 5 % less time per {} than batch {}",
-                       curve.points.back().batch, sample_name(input), curve.points[better].batch);
+    const BatchPoint &now = curve.points[better], &most = curve.points.back();
+    return fmt::format(
+        "batch {} has {} the {}s per second of batch {}, and a pass takes {} as long", most.batch,
+        factor_text(now.per_sample() / most.per_sample()), sample_name(input), now.batch,
+        factor_text(most.step() / now.step()));
   }
   return curve.ends_at_memory
              ? "no larger batch leaves a tenth of the GPU's memory free"
