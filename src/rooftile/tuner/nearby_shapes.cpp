@@ -1,6 +1,7 @@
 // Which shapes are worth timing: near the present one in every size and in parameters.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "rooftile/tuner/shape_search.h"
@@ -16,6 +17,13 @@ constexpr std::array<std::int64_t, 2> kVocabularyMultiples{64, 128};
 
 std::int64_t rounded_up(std::int64_t size, std::int64_t multiple) {
   return (size + multiple - 1) / multiple * multiple;
+}
+
+// Tensor parallelism deals heads out: over at least half as many GPUs of a node as now.
+bool divides_like(std::int64_t heads, std::int64_t present) {
+  constexpr std::int64_t kNode = 8;
+  const std::int64_t gpus = std::gcd(present, kNode);
+  return heads == present || heads % std::max<std::int64_t>(gpus / 2, 1) == 0;
 }
 
 class Neighbourhood {
@@ -93,6 +101,7 @@ class Neighbourhood {
   void add_kv_choices(ModelShape shape, std::int64_t heads, std::int64_t head_size,
                       std::vector<ModelShape>& choices) const {
     if (!allowed(ShapeSize::heads, heads) || !allowed(ShapeSize::head_size, head_size)) return;
+    if (!fixed(ShapeSize::heads) && !divides_like(heads, now(ShapeSize::heads))) return;
     set(shape, ShapeSize::heads, heads);
     set(shape, ShapeSize::head_size, head_size);
     if (!has(ShapeSize::kv_heads)) return choices.push_back(std::move(shape));
@@ -102,6 +111,7 @@ class Neighbourhood {
     if (kv > 0 && all % kv == 0 && heads % (all / kv) == 0) kv_heads.insert(heads / (all / kv));
     for (const std::int64_t count : kv_heads) {
       if (!allowed(ShapeSize::kv_heads, count)) continue;
+      if (!fixed(ShapeSize::kv_heads) && !divides_like(count, kv)) continue;
       set(shape, ShapeSize::kv_heads, count);
       choices.push_back(shape);
     }

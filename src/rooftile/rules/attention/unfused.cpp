@@ -75,8 +75,10 @@ Fix propose(GraphKind graph = GraphKind::none) {
         "this pattern by one attention kernel",
         Exactness::exact_arithmetic};
   }
-  return {"Use a fused attention kernel (scaled_dot_product_attention, FlashAttention)",
-          Exactness::exact_arithmetic};
+  return {
+      "Use a fused attention kernel (scaled_dot_product_attention, FlashAttention); a bias on "
+      "the scores, as in T5, goes in as attn_mask or through FlexAttention",
+      Exactness::exact_arithmetic};
 }
 
 std::string describe(const Attention& attention) {

@@ -101,7 +101,10 @@ std::vector<Finding> check(const RuleInput& input) {
     }
     Finding finding = finding_at_groups(input, {group}, describe(a), propose(a), saving);
     // Models with two sizes mostly bring kernels for them.
-    if (!is_uneven(a) && a.head_dim != a.value_dim) finding.own_level = Level::info;
+    const bool is_usual = a.head_dim != a.value_dim;
+    // Without a saving only a visible share is worth another model.
+    const bool is_small = !saving && group.time_share < threshold::kBeyondModelError;
+    if (!is_uneven(a) && (is_usual || is_small)) finding.own_level = Level::info;
     finding.evidence = {Evidence::published("kernel selection",
                                             "PyTorch, scaled_dot_product_attention, sdp_utils")};
     findings.push_back(std::move(finding));

@@ -22,7 +22,7 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 Runs of elementwise operations, casts, softmaxes and normalisations that pass values to each other, and
 normalisations of fewer than 256 values such as those of queries and keys, when together they take more
-than 15 per cent of the time. One finding for the network.
+than 15 per cent of the time; from 5 per cent on it is information. One finding for the network.
 
 In training scripts: a function or module of at least four pointwise operations and nothing else, such
 as a GELU written out, that runs in a forward and is not compiled.
@@ -72,6 +72,8 @@ saving is smaller. Saved launches are not counted.
 )md";
 
 constexpr double kMinShare = threshold::kWorthCompiling;
+// Less is worth knowing where something else makes one compile.
+constexpr double kMinToKnow = threshold::kBeyondModelError;
 
 // PyTorch Inductor's persistent reductions: rows of fewer elements share a block of up to so many.
 constexpr std::int64_t kShortRow = 256, kElementsOfBlock = 4096;
@@ -189,7 +191,7 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   // A runtime fuses them as it loads, and so does an engine.
   if (input.workload.graph == GraphKind::runtime || input.workload.mode == Mode::decode) return {};
   const Runs runs = collect_runs(input);
-  if (runs.group.ops.empty() || runs.group.time_share < kMinShare) return {};
+  if (runs.group.ops.empty() || runs.group.time_share < kMinToKnow) return {};
   const TimeEstimate before = total_time(input, runs.group);
   const auto saving = estimate_saving(before, compiled_time(input, runs.group) * runs.kept_traffic);
   if (!is_gain(input, saving)) return {};
@@ -199,6 +201,7 @@ std::vector<Finding> check_operations(const RuleInput& input) {
        "already do.",
        Exactness::exact_arithmetic},
       saving);
+  if (runs.group.time_share < kMinShare) finding.own_level = Level::info;
   const Op& first = input.workload.ops[runs.first];
   finding.location = first.source;
   if (finding.location.node.empty()) finding.location.node = first.name;
