@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
-from ._forms import PIXELS, TOKENS, Sizes, first_of, known_forms, labels, pair, patches_of_images
+from ._forms import PIXELS, Sizes, diffusion_forms, known_forms, labels, patches_of_images, required
 from ._input import Input
 
 if TYPE_CHECKING:
@@ -129,22 +129,8 @@ def from_diffusers(config: Mapping[str, Any], wanted: Wanted) -> Built:
     if found is None or not hasattr(found, "from_config"):
         raise BuildError(f"diffusers {diffusers.__version__} has no model {name}")
     model = made(lambda: found.from_config(dict(config)), wanted)
-    sizes = model.config
-    side = pair(sizes.get("sample_size") or 64)
-    sample = Input((wanted.batch, sizes.get("in_channels") or 3, *side))
-    text = sizes.get("cross_attention_dim") or sizes.get("caption_channels") or sizes.get("joint_attention_dim")
-    known = {
-        "sample": sample, "hidden_states": sample, "x": sample,
-        "timestep": Input((wanted.batch,), "int64"),
-        "encoder_hidden_states": Input((wanted.batch, wanted.seq or TOKENS, first_of(text) or 768)),
-        "class_labels": Input((wanted.batch,), "int64"),
-        "pooled_projections": Input((wanted.batch, sizes.get("pooled_projection_dim") or 768)),
-        "controlnet_cond": Input((wanted.batch, 3, 8 * side[0], 8 * side[1])),
-    }
-    needed = required(model)
-    if text is not None and "encoder_hidden_states" in inspect.signature(model.forward).parameters:
-        needed.append("encoder_hidden_states")
-    return Built(model, [Given(chosen(name, needed, known), [])])
+    forms = diffusion_forms(model, wanted.batch, wanted.seq)
+    return Built(model, [Given(chosen(name, list(form), form), []) for form in forms])
 
 
 # ---- transformers
@@ -230,17 +216,10 @@ def arguments(model: Any, forms: Mapping[str, Any], wanted: Wanted, needed: Sequ
     return given
 
 
-def required(model: Any) -> list[str]:
-    """Arguments without a default."""
-    empty, several = inspect.Parameter.empty, (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    parameters = inspect.signature(model.forward).parameters.values()
-    return [argument.name for argument in parameters if argument.default is empty and argument.kind not in several]
-
-
 def chosen(name: str, needed: Sequence[str], known: Mapping[str, Any]) -> dict[str, Any]:
     """Those that are needed. Raises BuildError for one of unknown form."""
     for argument in needed:
-        if argument not in known:
+        if known.get(argument) is None:
             raise BuildError(f"the form of {name}'s input {argument} is not known: in Python, rooftile.check(model, "
                              f"{{'{argument}': …}}) takes it")
     return {argument: known[argument] for argument in needed}

@@ -1,7 +1,8 @@
-"""What models of transformers take: the form of each argument, by its name and the sizes in the config."""
+"""What models of transformers and diffusers take: forms of arguments, by their names and the sizes in the config."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
@@ -162,3 +163,80 @@ def pair(size: Any) -> tuple[int, int]:
 def first_of(size: Any) -> Any:
     """The number, or the first of several."""
     return size[0] if isinstance(size, (list, tuple)) and size else size
+
+
+def required(model: Any) -> list[str]:
+    """Arguments without a default."""
+    empty, several = inspect.Parameter.empty, (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = inspect.signature(model.forward).parameters.values()
+    return [argument.name for argument in parameters if argument.default is empty and argument.kind not in several]
+
+
+# ---- diffusers
+
+# Latents, images and videos where the config does not say their sizes; words of the prompt's hidden states.
+_LATENT, _PICTURE, _LATENT_FRAMES, _PICTURE_FRAMES, _WAVE, _PROMPT = 64, 256, 5, 9, 1024, 128
+_TEXT = ("encoder_hid_dim", "caption_channels", "text_embed_dim", "text_dim", "cap_feat_dim", "joint_attention_dim",
+         "cross_attention_dim")
+
+
+def diffusion_forms(model: Any, batch: int, seq: Optional[int]) -> Iterator[dict[str, Any]]:
+    """Arguments by name, with each form that the sample may have."""
+    config = model.config
+    words = seq or config.get("max_text_seq_length") or config.get("max_sequence_length") or _PROMPT
+    text = next((first_of(config[name]) for name in _TEXT if config.get(name)), None)
+    latents, side = samples(model, batch)
+    prompt = Input((batch, words, text or 768))
+    pooled = Input((batch, config.get("pooled_projection_dim") or 768))
+    one = Input((batch,))
+    for form in latents:
+        known: dict[str, Any] = {
+            **dict.fromkeys(("sample", "hidden_states", "x"), form), "class_labels": Input((batch,), "int64"),
+            **dict.fromkeys(("timestep", "timesteps", "timestep_r", "r_timestep"), Input((batch,), "int64")),
+            **dict.fromkeys(("encoder_hidden_states", "text_hidden_states", "source_hidden_states"), prompt),
+            **dict.fromkeys(("pooled_projections", "pooled_embeds"), pooled), "guidance": one,
+            "encoder_attention_mask": ones(batch, words), "encoder_hidden_states_mask": ones(batch, words),
+            "controlnet_cond": Input((batch, 3, 8 * side[0], 8 * side[1])), "txt_ids": Input((words, 3)),
+        }
+        if len(form.shape) == 3:
+            rows = form.shape[1]
+            known.update(img_ids=Input((rows, 3)), img_shapes=[[(1, side[0] // 2, side[1] // 2)]] * batch,
+                         num_frames=1, height=side[0] // 2, width=side[1] // 2)
+        given = set(required(model)) | {"timestep", "timesteps", "img_ids", "txt_ids", "img_shapes", "num_frames",
+                                        "height", "width", "encoder_hidden_states_mask"}
+        given |= {"encoder_hidden_states"} if text is not None else set()
+        given |= {"pooled_projections"} if config.get("pooled_projection_dim") else set()
+        given |= {"guidance"} if config.get("guidance_embeds") else set()
+        names = inspect.signature(model.forward).parameters
+        yield {name: known.get(name) for name in names if name in given and (name in known or name in required(model))}
+
+
+def samples(model: Any, batch: int) -> tuple[list[Input], tuple[int, int]]:
+    """Forms of what is denoised or encoded, the likeliest first, by the first layer that may take it."""
+    import torch
+
+    config, nn = model.config, torch.nn
+    pictures = "Autoencoder" in type(model).__name__
+    channels = int(config.get("in_channels") or 3)
+    side = pair(config.get("sample_size") or (_PICTURE if pictures else _LATENT))
+    if config.get("sample_height") and config.get("sample_width"):
+        side = int(config["sample_height"]), int(config["sample_width"])
+    shown, apart = config.get("sample_frames"), config.get("temporal_compression_ratio") or 1
+    frames = (int(shown) - 1) // int(apart) + 1 if shown else _PICTURE_FRAMES if pictures else _LATENT_FRAMES
+    image, video = Input((batch, channels, *side)), Input((batch, channels, frames, *side))
+    wave = Input((batch, channels, side[1] if side[1] > _WAVE else _WAVE))
+    by_frame = Input((batch, frames, channels, *side))
+    rows = Input((batch, side[0] * side[1] // 4, channels))
+    orders = {nn.Conv3d: [video, image], nn.Conv2d: [image, by_frame, video], nn.Conv1d: [wave, rows],
+              nn.Linear: [rows, image, video, by_frame]}
+    layers = [layer for layer in model.modules() if type(layer) in orders]
+    fitting = [layer for layer in layers if _takes(layer, channels)]
+    convolutions = [layer for layer in layers if type(layer) is not nn.Linear]
+    first = next(iter(fitting or convolutions), None)
+    return orders[nn.Conv2d if first is None else type(first)], side
+
+
+def _takes(layer: Any, channels: int) -> bool:
+    """Whether it may be the first layer: patches of a picture are rows of several times its channels."""
+    wide = getattr(layer, "in_channels", None)
+    return bool(wide == channels) if wide is not None else layer.in_features % channels == 0

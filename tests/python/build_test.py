@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 import rooftile
-from rooftile import _build
+from rooftile import _build, _forms
 from support import environment, python
 
 
@@ -98,6 +98,42 @@ class Captures(unittest.TestCase):
                              "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 64,
                              "num_hash_functions": 4, "num_hash_buckets": 64}, seq=128)
         self.assertEqual(found["input_bytes"], 4 * 128 * 8)
+
+
+@unittest.skipUnless(has("torch"), "torch is not installed")
+class FormsOfSamples(unittest.TestCase):
+    """The first layer that may take a sample says which form it has."""
+
+    def first(self, layer, **config):
+        from torch import nn
+
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.time, self.into, self.config = nn.Linear(6, 6), layer, config
+
+            def forward(self, hidden_states, timestep, encoder_hidden_states=None, guidance=None):
+                return hidden_states
+
+        return next(_forms.diffusion_forms(Model(), 2, None))
+
+    def test_images_videos_and_rows(self):
+        from torch import nn
+
+        sizes = {"in_channels": 4, "sample_size": 16}
+        for layer, shape in ((nn.Conv2d(4, 8, 3), (2, 4, 16, 16)), (nn.Conv3d(4, 8, 3), (2, 4, 5, 16, 16)),
+                             (nn.Linear(4, 8), (2, 64, 4)), (nn.Conv1d(4, 8, 3), (2, 4, 1024))):
+            with self.subTest(layer=layer):
+                self.assertEqual(self.first(layer, **sizes)["hidden_states"].shape, shape)
+
+    def test_what_the_config_has(self):
+        from torch import nn
+
+        found = self.first(nn.Conv3d(4, 8, 3), in_channels=4, sample_height=6, sample_width=10, sample_frames=49,
+                           temporal_compression_ratio=4, text_embed_dim=32, max_text_seq_length=7, guidance_embeds=True)
+        self.assertEqual(found["hidden_states"].shape, (2, 4, 13, 6, 10))
+        self.assertEqual(found["encoder_hidden_states"].shape, (2, 7, 32))
+        self.assertEqual((found["timestep"].shape, found["guidance"].shape), ((2,), (2,)))
 
 
 @unittest.skipUnless(has("torch") and has("transformers"), "torch or transformers is not installed")

@@ -7,6 +7,7 @@ import contextlib
 import copy
 import functools
 import gc
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from types import CellType, FunctionType
@@ -16,6 +17,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from torch.utils._pytree import tree_leaves
 
 from .._input import Input
 from . import CaptureError
@@ -140,8 +142,10 @@ class _Pass:
         size = sum(t.numel() * t.element_size() for t in self.model.parameters())
         if any(t.is_meta or isinstance(t, FakeTensor) for t in self.model.parameters()):
             raise CaptureError(f"the pass needs values, and the module has none: {reason}")
-        if 3 * size > _MOST_REAL_BYTES:
-            raise CaptureError(f"the pass needs values, and the module is too large to run here: {reason}")
+        given = sum(4 * math.prod(value.shape) for value in tree_leaves((self.inputs, self.kwargs))
+                    if isinstance(value, Input))
+        if 3 * size + given > _MOST_REAL_BYTES:
+            raise CaptureError(f"the pass needs values, and the module or its input is too large to run here: {reason}")
         def run(seen_as_gpu: bool) -> tuple[Recorder, _Facts]:
             try:
                 model = _copied(self.model).cpu()

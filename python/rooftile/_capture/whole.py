@@ -144,10 +144,35 @@ def _like_meta(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[
     return tuple(torch.zeros_like(v, device="cpu") if isinstance(v, torch.Tensor) else v for v in out)
 
 
+def _batch_norm_shape(x: torch.Tensor, weight: Any, bias: Any, mean: Any, var: Any, train: bool,
+                      *_: Any) -> tuple[torch.Tensor, ...]:
+    """PyTorch's own shape functions compute a batch norm and its gradients in a dozen parts."""
+    for written in (mean, var) if train else ():
+        if isinstance(written, FakeTensor) and written.constant is not None:
+            written.fake_mode.fake_tensor_converter.invalidate_constant_aliases(written.constant)
+    dtype = torch.float32 if train and x.dtype in _HALVES else x.dtype
+    kept = [torch.empty(x.shape[1] if train else 0, dtype=dtype) for _ in ("mean", "deviation")]
+    return torch.empty_like(x), *kept
+
+
+def _batch_norm_gradient_shape(grad: torch.Tensor, x: torch.Tensor, weight: Any, mean: Any, var: Any, kept: Any,
+                               deviation: Any, train: bool, eps: float, mask: Sequence[bool]) -> tuple[Any, ...]:
+    like_weight = x.new_empty(x.shape[1]) if weight is None else weight
+    return tuple(torch.empty_like(t) if asked else None for t, asked in zip((x, like_weight, like_weight), mask))
+
+
+_BATCH_NORM: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten.native_batch_norm.default: _batch_norm_shape,
+    torch.ops.aten.native_batch_norm_backward.default: _batch_norm_gradient_shape,
+}
+
+
 def compute(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """The result of an operator, also of those that only CUDA has."""
     if func is _GROUPED and _is_fake(args):
         return _grouped_shape(*args, **kwargs)
+    if func in _BATCH_NORM and _is_fake(args):
+        return _BATCH_NORM[func](*args, **kwargs)
     if func not in _CUDA_ONLY or _is_fake(args):
         return computed(func, args, kwargs)
     with _unrecorded():
