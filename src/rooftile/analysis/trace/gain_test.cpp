@@ -149,7 +149,7 @@ TEST(Gain, PinnedAndPageableCopiesOfAPlaceAreApart) {
                    {},
                    {}}};
   trace.syncs = {{"cudaStreamSynchronize", site, 4, milliseconds(5), milliseconds(5)}};
-  const std::vector<Upload> all = uploads(trace);
+  const std::vector<HostCopy> all = uploads(trace);
   ASSERT_EQ(all.size(), 2U);
   EXPECT_FALSE(all[0].pageable);
   EXPECT_TRUE(all[1].pageable);

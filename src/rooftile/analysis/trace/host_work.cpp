@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -26,6 +27,10 @@ constexpr std::size_t kMostWork = 64;
 constexpr double kMostOfIt = 0.5;
 // Enclosing intervals looked at for a name.
 constexpr int kMostEnclosing = 256;
+
+bool is_any_step(RangeKind kind) {
+  return kind == RangeKind::step || kind == RangeKind::user_step || kind == RangeKind::engine_step;
+}
 
 struct Stretch {
   Nanoseconds start = 0, end = 0;
@@ -86,6 +91,62 @@ class Stretches {
   std::vector<bool> marked_;
   std::vector<std::size_t> first_;  // empty bucket of each stretch
   std::vector<Stretch> found_;
+};
+
+// The program's own ranges, but for its steps: work of two ranges is two.
+class OwnRanges {
+ public:
+  OwnRanges(const Timeline& timeline, const Links& links) {
+    const HostOps& ops = timeline.ops;
+    for (std::uint32_t row = 0; row < ops.time.size(); ++row) {
+      if (ops.kind[row] != HostKind::annotation || ops.time.duration(row) < kLongStretch) continue;
+      if (is_any_step(links.kind_of_op(timeline, row))) continue;
+      const Window range{ops.time.start(row), ops.time.end(row)};
+      bounds_.push_back({ops.thread[row], range.start, range});
+      bounds_.push_back({ops.thread[row], range.end, range});
+    }
+    std::ranges::stable_sort(bounds_, {}, place_of);
+  }
+
+  // At the bounds of the outermost ranges that do not hold all of it, in pieces that are long
+  // themselves.
+  std::vector<Stretch> cut(const Stretch& whole) const {
+    const std::span<const Bound> inside(
+        std::ranges::upper_bound(bounds_, std::pair(whole.thread, whole.start), {}, place_of),
+        std::ranges::lower_bound(bounds_, std::pair(whole.thread, whole.end), {}, place_of));
+    Nanoseconds reach = whole.start;
+    for (const Bound& bound : inside) {
+      if (bound.range.start <= whole.start) reach = bound.at;
+    }
+    std::vector<Stretch> pieces{whole};
+    add_cut(reach, pieces);
+    for (const Bound& bound : inside) {
+      if (bound.at != bound.range.start || bound.at < reach) continue;
+      reach = bound.range.end;
+      add_cut(bound.at, pieces);
+      add_cut(reach, pieces);
+    }
+    return pieces;
+  }
+
+ private:
+  struct Bound {
+    std::uint16_t thread = 0;
+    Nanoseconds at = 0;
+    Window range;
+  };
+  static std::pair<std::uint16_t, Nanoseconds> place_of(const Bound& bound) {
+    return {bound.thread, bound.at};
+  }
+  static void add_cut(Nanoseconds at, std::vector<Stretch>& pieces) {
+    Stretch& last = pieces.back();
+    if (at - last.start < kLongStretch || last.end - at < kLongStretch) return;
+    const Stretch rest{at, last.end, last.thread};
+    last.end = at;
+    pieces.push_back(rest);
+  }
+
+  std::vector<Bound> bounds_;
 };
 
 // `visit(time, thread)` at the start and end of each launch and wait.
@@ -352,10 +413,7 @@ class Namer {
   }
   // A step's range: the program runs.
   bool says_nothing(const Interval& interval) const {
-    if (interval.table != Table::op) return false;
-    const RangeKind kind = links_.kind_of_op(timeline_, interval.row);
-    return kind == RangeKind::step || kind == RangeKind::user_step ||
-           kind == RangeKind::engine_step;
+    return interval.table == Table::op && is_any_step(links_.kind_of_op(timeline_, interval.row));
   }
 
   const Timeline& timeline_;
@@ -418,11 +476,19 @@ void add_other_work(const Timeline& timeline, const Links& links, std::vector<Ho
   visit_marks(timeline, links, waits,
               [&](Nanoseconds at, std::uint16_t thread) { stretches.bound(at, thread); });
   Namer namer(timeline, links);
+  const OwnRanges ranges(timeline, links);
   auto wait = waits.begin();
   std::vector<HostWait> others;
+  std::vector<Stretch> pieces;
   for (const Stretch& stretch : stretches.take()) {
     while (wait != waits.end() && wait->end <= stretch.start) ++wait;
     if (wait != waits.end() && wait->start < stretch.end) continue;  // it is this wait
+    const std::vector<Stretch> cut = ranges.cut(stretch);
+    pieces.insert(pieces.end(), cut.begin(), cut.end());
+  }
+  wait = waits.begin();
+  for (const Stretch& stretch : pieces) {
+    while (wait != waits.end() && wait->end <= stretch.start) ++wait;
     Name name = namer.name_of(stretch.start, stretch.end);
     if (name.is_call && launches_large_graph(timeline, links, name.row)) continue;
     // Compiling ends as the module is loaded; work that ends before is something else.

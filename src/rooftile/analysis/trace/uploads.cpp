@@ -7,31 +7,45 @@
 namespace rooftile {
 namespace {
 
-Upload& upload_at(std::vector<Upload>& all, const TraceSite& site, bool pageable) {
-  const auto known = std::find_if(all.begin(), all.end(), [&](const Upload& upload) {
-    return upload.site == site && upload.pageable == pageable;
+HostCopy& copy_at(std::vector<HostCopy>& all, const TraceSite& site, bool pageable) {
+  const auto known = std::find_if(all.begin(), all.end(), [&](const HostCopy& copy) {
+    return copy.site == site && copy.pageable == pageable;
   });
   if (known != all.end()) return *known;
-  Upload& upload = all.emplace_back();
-  upload.site = site;
-  upload.pageable = pageable;
-  return upload;
+  HostCopy& copy = all.emplace_back();
+  copy.site = site;
+  copy.pageable = pageable;
+  return copy;
 }
 
-void share_out(const SyncUse& sync, std::vector<Upload>& all) {
+void share_out(const SyncUse& sync, std::vector<HostCopy>& all) {
   Seconds time;
-  std::vector<Upload*> here;
-  for (Upload& upload : all) {
+  std::vector<HostCopy*> here;
+  for (HostCopy& upload : all) {
     if (!(upload.site == sync.site)) continue;
     here.push_back(&upload);
     time += upload.time;
   }
-  for (Upload* upload : here) {
+  for (HostCopy* upload : here) {
     const double share =
         time > Seconds() ? upload->time / time : 1 / static_cast<double>(here.size());
     upload->idle += share * sync.exposed;
     upload->blocked += share * sync.blocked;
   }
+}
+
+std::vector<HostCopy> copies_of(const TraceSummary& trace, CopyKind direction) {
+  std::vector<HostCopy> all;
+  for (const CopyUse& use : trace.copies) {
+    if (use.shape.kind != direction) continue;
+    HostCopy& copy = copy_at(all, use.site, use.shape.pageable);
+    copy.count += use.count;
+    copy.bytes += Bytes(static_cast<double>(use.shape.bytes));
+    copy.time += use.time;
+    copy.exposed += use.exposed;
+    copy.in_line += use.in_line;
+  }
+  return all;
 }
 
 }  // namespace
@@ -48,20 +62,17 @@ bool waits_for_upload(const TraceSummary& trace, const SyncUse& sync) {
   return uploads;
 }
 
-std::vector<Upload> uploads(const TraceSummary& trace) {
-  std::vector<Upload> all;
-  for (const CopyUse& copy : trace.copies) {
-    if (copy.shape.kind != CopyKind::host_to_device) continue;
-    Upload& upload = upload_at(all, copy.site, copy.shape.pageable);
-    upload.count += copy.count;
-    upload.bytes += Bytes(static_cast<double>(copy.shape.bytes));
-    upload.time += copy.time;
-    upload.exposed += copy.exposed;
-    upload.in_line += copy.in_line;
-  }
+std::vector<HostCopy> uploads(const TraceSummary& trace) {
+  std::vector<HostCopy> all = copies_of(trace, CopyKind::host_to_device);
   for (const SyncUse& sync : trace.syncs) {
     if (waits_for_upload(trace, sync)) share_out(sync, all);
   }
+  return all;
+}
+
+std::vector<HostCopy> downloads(const TraceSummary& trace) {
+  std::vector<HostCopy> all = copies_of(trace, CopyKind::device_to_host);
+  for (HostCopy& copy : all) copy.is_upload = false;
   return all;
 }
 

@@ -1,4 +1,4 @@
-// Copies from host to device, with the host's waiting that belongs to them.
+// Copies between host and device, with the host's waiting that belongs to them.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,11 @@
 
 namespace rooftile {
 
-// All uploads of one place, from one kind of memory.
-struct Upload {
+// All copies of one place in one direction, from or to one kind of the host's memory.
+struct HostCopy {
   TraceSite site;
   bool pageable = false;
+  bool is_upload = true;  // to the device
   std::int64_t count = 0;
   Bytes bytes;
   Seconds time, exposed;  // on the GPU; while nothing computes
@@ -22,7 +23,9 @@ struct Upload {
 };
 
 // Places in the order of CopyUse.
-std::vector<Upload> uploads(const TraceSummary& trace);
+std::vector<HostCopy> uploads(const TraceSummary& trace);
+// The host's waiting is for the results, and no part of these.
+std::vector<HostCopy> downloads(const TraceSummary& trace);
 
 // True when the host waits at a place that copies to the device and not back, so that the copy is
 // what it waits for.

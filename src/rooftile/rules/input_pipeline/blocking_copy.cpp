@@ -50,7 +50,7 @@ which the GPU only copies. From a script alone nothing is estimated.
   they are also copied with non_blocking.
 )md";
 
-Finding describe(const TraceSummary& trace, const Upload& upload) {
+Finding describe(const TraceSummary& trace, const HostCopy& upload) {
   const Range<Seconds> idle = gain_of_idle_time(upload.idle);
   Finding finding =
       about_site(trace, upload.site,
@@ -69,7 +69,7 @@ Finding describe(const TraceSummary& trace, const Upload& upload) {
 
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   std::vector<TraceCase> cases;
-  for (const Upload& upload : uploads(trace)) {
+  for (const HostCopy& upload : uploads(trace)) {
     if (upload.pageable || !is_visible(trace, upload.idle)) continue;
     cases.push_back({upload.site.op + place_text(upload.site), describe(trace, upload)});
   }

@@ -42,7 +42,7 @@ hide it. Half is assumed likely, 0 is the low end: what can be copied ahead depe
 constexpr double kMinShare = threshold::kPartlyShowsInARun;  // of the window
 constexpr double kSlowLink = 0.4;  // of the link's rate: other copies, or fewer lanes
 
-Finding describe(const RuleInput& input, const TraceSummary& trace, const Upload& upload) {
+Finding describe(const RuleInput& input, const TraceSummary& trace, const HostCopy& upload) {
   const BytesPerSecond rate = upload.bytes / upload.time;
   Finding finding = about_site(
       trace, upload.site,
@@ -69,7 +69,7 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const Upload
 std::vector<Finding> check(const RuleInput& input) {
   return judge_ranks(input.workload.traces, [&](const TraceSummary& trace) {
     std::vector<TraceCase> cases;
-    for (const Upload& upload : uploads(trace)) {
+    for (const HostCopy& upload : uploads(trace)) {
       if (upload.pageable || trace.kernels == 0 || upload.time <= Seconds(0)) continue;
       if (upload.in_line < kMinShare * trace.time.span) continue;
       add_if_visible(trace, upload.site.op + place_text(upload.site),

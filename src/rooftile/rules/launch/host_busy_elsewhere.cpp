@@ -81,14 +81,21 @@ Fix propose(const TraceSummary& trace, const HostWorkUse& work) {
 }
 
 // "ensure_layer_#_weights" of "ensure_layer_3_weights": the same work for one layer after another.
+// What stands between two letters is part of a word: h2d, conv2d.
 std::string without_numbers(const std::string& name) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   std::string text;
-  for (const char c : name) {
-    if (!is_digit(c))
-      text += c;
-    else if (text.empty() || text.back() != '#')
-      text += '#';
+  for (auto at = name.begin(); at != name.end();) {
+    const auto end = std::find_if_not(at, name.end(), is_digit);
+    const bool is_in_word =
+        !text.empty() && is_letter(text.back()) && end != name.end() && is_letter(*end);
+    if (end == at) {
+      text += *at++;
+      continue;
+    }
+    text += is_in_word ? std::string(at, end) : "#";
+    at = end;
   }
   return text;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/base/quantity_text.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -46,6 +47,26 @@ Seconds idle_by(const TraceSummary& trace, const RangeUse& range) {
   return range.idle;
 }
 
+// "AdamW" of "Optimizer.step#AdamW.step".
+std::string_view class_of(std::string_view range) {
+  const std::size_t begin = range.find('#');
+  if (begin == std::string_view::npos) return {};
+  const std::string_view name = range.substr(begin + 1);
+  return name.substr(0, name.find('.'));
+}
+
+// By the arguments of torch.optim's classes, since PyTorch 2.0; others need not take them.
+std::string remedy_for(std::string_view optimizer) {
+  if (is_one_of(optimizer, {"Adam", "AdamW", "SGD"})) return "Pass fused=True to the optimizer";
+  if (is_one_of(optimizer, {"Adadelta", "Adagrad", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop",
+                            "Rprop"})) {
+    return "Pass foreach=True to the optimizer";
+  }
+  if (optimizer.empty()) return "Pass fused=True or foreach=True to the optimizer";
+  return "Update lists of parameters (torch._foreach_add_ and others), or use an optimizer of "
+         "torch.optim, which does";
+}
+
 Finding describe(const TraceSummary& trace, const RangeUse& range) {
   const double kernels = static_cast<double>(range.kernels);
   const Seconds starts = std::min(range.kernel_time, kLeastKernel * kernels);
@@ -58,7 +79,7 @@ Finding describe(const TraceSummary& trace, const RangeUse& range) {
                              "idle time because the host launches them one by one",
                              range.name, count_text(trace, range.kernels, "kernel"),
                              time_text(range.kernel_time / kernels), cost_text(trace, late)),
-                 {"Pass fused=True or foreach=True to the optimizer", Exactness::exact_arithmetic},
+                 {remedy_for(class_of(range.name)), Exactness::exact_arithmetic},
                  idle + busy);
   finding.location.node = range.name;
   finding.count = range.kernels;
