@@ -13,7 +13,8 @@
 namespace rooftile {
 namespace {
 
-std::atomic<const std::string*> end_of_finding = nullptr, end_of_reading = nullptr;
+std::atomic<const std::string*> end_of_finding = nullptr, end_of_scripts = nullptr,
+                                end_of_reading = nullptr;
 std::atomic<int> unfinished = 0, others_running = 0;
 std::atomic<std::chrono::steady_clock::duration> time_of_others{};
 RunLimits active;  // set while there is one thread
@@ -48,6 +49,7 @@ std::size_t resident_bytes() {
 }
 
 std::string_view reading_must_end() { return text_at(end_of_reading); }
+std::string_view scripts_must_end() { return text_at(end_of_scripts); }
 std::string_view finding_must_end() { return text_at(end_of_finding); }
 
 RunWatch::RunWatch(RunLimits limits, std::function<void(const std::string&)> give_up)
@@ -73,7 +75,7 @@ RunWatch::~RunWatch() {
   }
   ending_.notify_all();
   if (thread_.joinable()) thread_.join();
-  end_of_finding = end_of_reading = nullptr;
+  end_of_finding = end_of_scripts = end_of_reading = nullptr;
   active = {};
 }
 
@@ -98,7 +100,9 @@ void RunWatch::watch() {
     if (others_running > 0) continue;
     const double time = share_of_time(), memory = share_of_memory();
     if (time >= kTimeToFind) end_of_finding = &no_time_;
+    if (time >= kTimeToReadScripts) end_of_scripts = &no_time_;
     if (time >= kTimeToRead) end_of_reading = &no_time_;
+    if (memory >= kMemoryToReadScripts) end_of_scripts = &no_memory_;
     if (memory >= kMemoryToRead) end_of_finding = end_of_reading = &no_memory_;
     if (unfinished > 0 || (time < 1 && memory < 1)) continue;
     return give_up_(

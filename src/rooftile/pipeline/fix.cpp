@@ -69,9 +69,9 @@ class Fixer {
     Result<SourceFacts> facts = read_python(paths_, read_);
     if (!facts) return tl::unexpected(facts.error());
     // What was not read may be what makes an edit wrong.
-    if (!reading_must_end().empty()) {
+    if (!scripts_must_end().empty()) {
       return fail(
-          fmt::format("nothing was changed: not all files were read: {}", reading_must_end()));
+          fmt::format("nothing was changed: not all files were read: {}", scripts_must_end()));
     }
     Workload workload;
     workload.source = std::make_shared<const SourceFacts>(std::move(*facts));

@@ -53,6 +53,15 @@ TEST(RunLimits, ReadingEndsNearTheLimitOfMemory) {
   EXPECT_GT(resident_bytes(), std::size_t{1} << 20U);
 }
 
+TEST(RunLimits, ScriptsEndBeforeOtherInputs) {
+  const std::size_t held = resident_bytes();
+  ASSERT_GT(held, 0U);
+  // Half of the limit is held.
+  const RunWatch watch({milliseconds(0), 2 * held}, ignore);
+  wait_until([] { return !scripts_must_end().empty(); });
+  EXPECT_EQ(reading_must_end(), "");
+}
+
 TEST(RunLimits, WithoutLimitsNothingEnds) {
   const RunWatch watch({}, [](const std::string&) { FAIL(); });
   std::this_thread::sleep_for(milliseconds(20));

@@ -28,8 +28,8 @@ std::vector<ParsedFile> parse_all(std::vector<Candidate>& candidates,
   std::mutex large;
   run_parallel(candidates.size(), [&](std::size_t i, std::size_t thread) {
     if (!candidates[i].relevant) return;
-    if (!reading_must_end().empty()) {
-      parsed[i].problem = reading_must_end();
+    if (!scripts_must_end().empty()) {
+      parsed[i].problem = scripts_must_end();
       return;
     }
     if (used > kMaxFactBytes) {

@@ -163,7 +163,7 @@ void read_candidates(std::vector<Candidate>& candidates, const PythonOptions& op
   std::atomic<std::size_t> held{0};
   run_parallel(candidates.size(), [&](std::size_t i, std::size_t) {
     Candidate& candidate = candidates[i];
-    if (candidate.problem.empty()) candidate.problem = reading_must_end();
+    if (candidate.problem.empty()) candidate.problem = scripts_must_end();
     if (!candidate.problem.empty()) return;
     Result<std::string> bytes = read_bytes(candidate.path, options);
     if (!bytes) {
