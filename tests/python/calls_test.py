@@ -211,8 +211,11 @@ class Distributed(unittest.TestCase):
         self.assertIn("Expected time", errors)
 
     @unittest.skipIf(sys.version_info < (3, 10), "torch with fully_shard is not installed")
-    def test_shards_are_not_captured(self):
-        self.assertIn("the module is sharded by FSDP", self.run_ranks("fsdp"))
+    def test_shards(self):
+        errors = " ".join(self.run_ranks("fsdp").split())
+        self.assertIn("Note: fully_shard is left out: weights are whole, in their own precision", errors)
+        self.assertIn(f"{(64 * 256 + 256 + 256 * 64 + 64) / 1e3:.1f} k parameters", errors)  # not a rank's half
+        self.assertNotIn("Warning", errors)
 
 
 if __name__ == "__main__":

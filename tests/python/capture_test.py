@@ -145,6 +145,30 @@ if HAS_TORCH:
         return Made()
 
 
+SHARDED = f"""
+import sys
+sys.path.insert(0, {str(pathlib.Path(__file__).resolve().parents[2] / "python")!r})
+import torch, torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from rooftile._capture import Input, capture
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+net = nn.Sequential(nn.Sequential(nn.Linear(8, 16), nn.ReLU()), nn.Linear(16, 4))
+net[1].weight.requires_grad_(False)
+model = fully_shard(nn.Sequential(fully_shard(net[0]), net[1]))
+before = model(torch.ones(2, 8))
+weights, kind, hooks = list(model.parameters()), type(model), list(model._forward_hooks.values())
+found = capture(model, Input((2, 8)), mode="train")
+assert (found.parameters, found.trainable) == (8 * 16 + 16 + 16 * 4 + 4, 8 * 16 + 16 + 4), found
+assert found.model == "Sequential" and not found.real_values, found.notes
+assert [call.dims[1] for call in found.calls if call.name == "aten::addmm"] == [[2, 8], [2, 16]]
+assert all(a is b for a, b in zip(weights, model.parameters())) and type(model) is kind
+assert list(model._forward_hooks.values()) == hooks and torch.equal(model(torch.ones(2, 8)), before)
+dist.destroy_process_group()
+"""
+
+
 def counts(found):
     return collections.Counter(call.name.partition("::")[2] for call in found.calls)
 
@@ -475,6 +499,10 @@ class Capture(unittest.TestCase):
         self.assertIn("DataParallel is left out: its communication is not recorded", found.notes)
         found = train(torch.compile(nn.Linear(8, 8)), Input((2, 8)))
         self.assertTrue(any("torch.compile" in note for note in found.notes))
+
+    def test_shards_are_whole_for_the_capture_alone(self):
+        done = subprocess.run([sys.executable, "-c", SHARDED], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_optimizers(self):
         model = nn.Linear(8, 8)

@@ -26,16 +26,15 @@ from .device import OnThisDevice, insists_on_gpu, without_gpu
 from .inputs import make, torch_dtype
 from .optimizers import describe
 from .recorder import BACKWARD, LOSS, ModuleStack, Recorder
+from .sharded import whole
 from .values import CopyWithValues, can_be_kept, constant, followed
 from .whole import kept_whole
 from .writer import Capture
 
 _MODES = ("inference", "train")
 _HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
-# Both forms of FSDP; the second one becomes a base of the module's class.
 _DICTS = (dict, collections.OrderedDict)
 _OF_MODULES = ("_parameters", "_buffers", "_modules")
-_SHARDED = ("FullyShardedDataParallel", "FSDPModule")
 # What a pass on real values may take in memory.
 _MOST_REAL_BYTES = 8 << 30
 
@@ -52,7 +51,8 @@ def capture_step(model: Any, inputs: Any, mode: str, dtype: Optional[str], loss:
     if any(map(is_lazy, [*model.parameters(), *model.buffers()])):
         raise CaptureError("weights of lazy modules have no shapes yet: call the module once before")
     pass_ = _Pass(unwrapped(model, notes), inputs, dict(kwargs or {}), mode, dtype, loss)
-    with _gradients_kept(pass_.model):
+    with whole(pass_.model, notes), _gradients_kept(pass_.model):
+        kind = type(pass_.model).__name__
         try:
             recorder, facts = pass_.on_fake()
         except Exception as error:  # any: what needs values fails in many ways
@@ -69,7 +69,7 @@ def capture_step(model: Any, inputs: Any, mode: str, dtype: Optional[str], loss:
             notes.append(step.note)
     recording = recorder.recording
     return Capture(
-        model=type(pass_.model).__name__, mode=mode, parameters=facts.parameters, trainable=facts.trainable,
+        model=kind, mode=mode, parameters=facts.parameters, trainable=facts.trainable,
         weight_bytes=facts.weight_bytes, weight_dtype=facts.weight_dtype, input_bytes=facts.input_bytes,
         batch=facts.batch, events=recording.events, optimizer=step, notes=notes,
         host_reads=recording.host_reads, real_values=facts.real, torch=str(torch.__version__))
@@ -90,8 +90,8 @@ def unwrapped(model: Any, notes: list[str]) -> Any:
         elif name in ("DistributedDataParallel", "DataParallel") and hasattr(model, "module"):
             model = model.module
             notes.append(f"{name} is left out: its communication is not recorded")
-        elif any(kind.__name__ in _SHARDED for kind in type(model).__mro__):
-            raise CaptureError("the module is sharded by FSDP: capture it before it is sharded")
+        elif any(type(module).__name__ == "FullyShardedDataParallel" for module in model.modules()):
+            raise CaptureError("FullyShardedDataParallel has split the weights: capture the module before")
         else:
             return model
 
