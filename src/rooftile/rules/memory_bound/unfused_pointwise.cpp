@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_set>
 
 #include "rooftile/analysis/batchnorm.h"
 #include "rooftile/analysis/decomposed.h"
@@ -40,8 +42,8 @@ libraries, or in-place activations where autograd allows them.
 ## How the saving is estimated
 The traffic of each run before and after fusing: a value that only members of the run read is neither
 written nor read. The time shrinks in proportion, in the backward pass too. Short rows count as if a
-block took several of them, as compiled kernels do. Values that the backward
-pass needs are taken to be recomputed, as Inductor does with cheap operations; where they are kept, the
+block took several of them, as compiled kernels do. The gradient of a bias is summed up where a pointwise
+operation makes it, and is not read again. Values that the backward pass needs are taken to be recomputed, as Inductor does with cheap operations; where they are kept, the
 saving is smaller. Saved launches are not counted.
 
 ## When not to
@@ -67,6 +69,8 @@ saving is smaller. Saved launches are not counted.
   take 101; that is 3.9 ns a row, whose 2,112 bytes take 1.4 ns.
 - PyTorch Inductor, ir.py, should_realize_on_reuse: on a GPU each reader computes a pointwise value of up
   to 4 reads again, such as the activation that squeeze-and-excitation averages and scales.
+- huggingface/pytorch-image-models, results/: ConvNeXt-Base classifies 22 % (RTX 4090, PyTorch 2.4) to 30 %
+  (RTX 5090, 2.9) faster when compiled, in fp16 autocast, whose casts fuse too.
 - S. Bekman, Machine Learning Engineering Open Book, performance chapter: pointwise operations are where
   compiling wins.
 )md";
@@ -115,6 +119,32 @@ std::vector<bool> covered_elsewhere(const RuleInput& input, const Graph& graph) 
   return covered;
 }
 
+bool has_bias(const Op& op) {
+  const auto* gemm = std::get_if<Gemm>(&op.body);
+  const auto* conv = std::get_if<Convolution>(&op.body);
+  return (gemm != nullptr && gemm->bias) || (conv != nullptr && conv->bias);
+}
+
+// Sums over the rows of gradients that come from a pointwise operation: its compiled kernel adds
+// them up as it writes them.
+std::vector<std::size_t> sums_behind_pointwise(const RuleInput& input) {
+  const std::vector<Op>& ops = input.workload.ops;
+  std::unordered_set<std::string_view> layers;
+  std::vector<std::size_t> sums;
+  for (std::size_t op = 0; op < ops.size(); ++op) {
+    if (ops[op].phase == Phase::forward && has_bias(ops[op])) {
+      const auto reader = input.graph.sole_consumer(op);
+      if (reader && std::holds_alternative<Elementwise>(ops[*reader].body)) {
+        layers.insert(ops[op].name);
+      }
+    } else if (ops[op].phase == Phase::wgrad && layers.contains(ops[op].name) &&
+               std::holds_alternative<Reduction>(ops[op].body)) {
+      sums.push_back(op);
+    }
+  }
+  return sums;
+}
+
 Runs collect_runs(const RuleInput& input) {
   const Graph& graph = input.graph;
   const std::vector<bool> excluded = covered_elsewhere(input, graph);
@@ -147,8 +177,13 @@ Runs collect_runs(const RuleInput& input) {
   if (ops.empty()) return runs;
   std::sort(ops.begin(), ops.end());
   if (most <= Bytes(0)) runs.first = ops.front();
-  runs.kept_traffic = after / before;
   runs.group = with_gradients(input, std::move(ops));
+  for (const std::size_t sum : sums_behind_pointwise(input)) {
+    before += input.analysis.ops[sum].cost.bytes * to_double(input.workload.ops[sum].count);
+    runs.group.time_share += input.analysis.ops[sum].time_share;
+    runs.group.ops.push_back(sum);
+  }
+  runs.kept_traffic = after / before;
   return runs;
 }
 
