@@ -43,8 +43,9 @@ libraries, or in-place activations where autograd allows them.
 The traffic of each run before and after fusing: a value that only members of the run read is neither
 written nor read. The time shrinks in proportion, in the backward pass too. Short rows count as if a
 block took several of them, as compiled kernels do. The gradient of a bias is summed up where a pointwise
-operation makes it, and is not read again. Values that the backward pass needs are taken to be recomputed, as Inductor does with cheap operations; where they are kept, the
-saving is smaller. Saved launches are not counted.
+operation makes it, and is not read again. Values that the backward pass needs are taken to be
+recomputed, as Inductor does with cheap operations; where they are kept, the saving is smaller. Saved
+launches are not counted.
 
 ## When not to
 - A model that runs compiled already has fused kernels. Only what the graph lists is seen. Scripts:
