@@ -319,6 +319,16 @@ TEST(Networks, AnEightBitCacheSavesOnEveryGpu) {
   }
 }
 
+// The SMs of an H200 are those of an H100: the likely saving is small there, half of the bytes is
+// not.
+TEST(Networks, AnEightBitCacheIsKnownWhereItsPaceIsNot) {
+  const Report report =
+      report_of(kQwen72B, {.gpu = "h200", .mode = Mode::decode, .batch = 8, .past = 16384});
+  const Finding* cache = finding(report, "attention/wide-cache");
+  ASSERT_NE(cache, nullptr);
+  EXPECT_GT(cache->saving->high, report.total.expected * 0.1);
+}
+
 // An A100 multiplies no fp8, but reads fp8 weights in half the time of 16-bit ones.
 TEST(Networks, Fp8WeightsStayWhereTheStepWaitsForThem) {
   const Report decode = report_of(

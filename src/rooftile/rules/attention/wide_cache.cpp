@@ -27,8 +27,9 @@ more of them.
 
 ## How the saving is estimated
 The time model predicts the same attention with keys and values of one byte; it was fitted on measured
-fp8 caches of an H100, whose kernels save less than half. At the high end half the bytes take half the
-time.
+fp8 caches of an H100, whose kernels save less than half; on a GPU with the same SMs and a faster memory
+(H200) it keeps their pace. At the high end half the bytes take half the time. Where only that end
+is worth the change, the finding is information.
 
 ## When not to
 - Accuracy on long contexts has to be checked; scales calibrated for each layer help.
@@ -73,7 +74,9 @@ std::vector<Finding> check(const RuleInput& input) {
     const Seconds half = 0.5 * reads.time_share * input.analysis.total.expected;
     saving->high = std::max(saving->high, half);
   }
-  if (!saving || saving->expected < kMinGain * pass_time(input)) return {};
+  if (!saving || is_pointless(saving)) return {};
+  const bool is_small = saving->expected < kMinGain * pass_time(input);
+  if (is_small && saving->high < kMinShare * pass_time(input)) return {};
   const Op& op = input.workload.ops[reads.groups.front().ops.front()];
   Finding finding = finding_at_groups(
       input, reads.groups,
@@ -85,6 +88,7 @@ std::vector<Finding> check(const RuleInput& input) {
                        : "int8, where the engine can (TensorRT-LLM; LMDeploy: --quant-policy 8)"),
        Exactness::changes_numerics},
       saving);
+  if (is_small) finding.own_level = Level::info;
   finding.evidence = {Evidence::estimated(memory_floor_text(reads.keys, input.device()))};
   for (const LayerGroup& group : reads.groups) note_changes(input, group, change, finding);
   return {finding};
