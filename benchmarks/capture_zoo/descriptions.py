@@ -78,7 +78,7 @@ def capture(name, description, mode):
             except Exception as error:  # any: a default config may be refused by its own checks
                 return f"{NOT_BUILT}: {error}"
         try:
-            _build.captured(target, _build.Wanted(mode=mode), f"{folder}/out.json")
+            _build.captured(target, _build.Wanted(mode=mode, states_batch=False), f"{folder}/out.json")
         except _build.BuildError as error:
             return str(error)
         return json.loads(Path(f"{folder}/out.json").read_text())["rooftileCapture"]

@@ -277,6 +277,20 @@ def with_what_is_missing(built: Built, given: Given, message: str) -> Optional[G
 
 def captured(target: str, wanted: Wanted, path: str) -> None:
     """Writes the capture of one pass. Raises BuildError."""
+    try:
+        result = capture_of(target, wanted)
+    except BuildError:
+        if wanted.states_batch or wanted.mode != "train":
+            raise
+        wanted = replace(wanted, batch=BATCH + 1)  # batch norms of a single value do not train
+        result = capture_of(target, wanted)
+    if not wanted.states_batch:
+        result.notes.append(f"batch {wanted.batch} assumed; set it with --batch")
+    result.save(path)
+
+
+def capture_of(target: str, wanted: Wanted) -> Capture:
+    """Of a model without weights; with ones at random where it needs values. Raises BuildError."""
     from ._capture import CaptureError
 
     built, how = built_model(target, wanted), "without weights"
@@ -292,11 +306,9 @@ def captured(target: str, wanted: Wanted, path: str) -> None:
         except CaptureError as again:
             raise BuildError(f"it was built, and cannot be captured: {again}") from again
     result.notes[:0] = [f"built by {type(built.model).__module__.partition('.')[0]} {how}", *given.notes]
-    if not wanted.states_batch:
-        result.notes.append(f"batch {BATCH} assumed; set it with --batch")
     if wanted.seq is not None and not any(wanted.seq in tensor.shape for tensor in given.tensors()):
         result.notes.append(f"the model has no sequence length to set, --seq {wanted.seq} has no effect")
-    result.save(path)
+    return result
 
 
 def wanted_of(words: Sequence[str]) -> Wanted:

@@ -304,6 +304,20 @@ class Capture(unittest.TestCase):
         self.assertEqual(shapes["aten::nonzero"], [[3 + 5 + 7, 2]])
         self.assertTrue(torch.equal(before, torch.get_rng_state()))
 
+    def test_dice_and_checks_for_what_is_not_finite(self):
+        def forward(net, x):
+            x = net.fc(x)
+            if torch.isinf(x).any() or torch.isnan(x).any():
+                x = x.clamp(-1, 1)
+            return x if torch.rand([]) < 2 else x.relu()
+
+        model = made(forward)
+        before = torch.get_rng_state()
+        found = train(model, Input((2, 8)))
+        self.assertFalse(found.real_values, found.notes)
+        self.assertFalse({"clamp", "relu"} & set(counts(found)))
+        self.assertTrue(torch.equal(before, torch.get_rng_state()))
+
     def test_counters_of_a_module_are_its_own(self):
         model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8))
         self.assertFalse(train(model, Input((4, 8))).real_values)

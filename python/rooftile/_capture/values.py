@@ -2,8 +2,8 @@
 
 Fake tensors have none, and programs ask for some: `.tolist()` of lengths, `mask.all()`, a boolean mask as an index.
 PyTorch's fake tensors follow constants of one element through all operators; for the time of a capture they follow
-larger ones, and what fills a tensor makes a constant. What depends on weights or on floating-point inputs stays
-unknown.
+larger ones, and what fills a tensor, also with random numbers, makes a constant. What depends on weights or on
+floating-point inputs stays unknown, but for one thing: it is finite.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _MOST = 1 << 20
 # Take from a tensor no more than its shape or its type.
 _LIKE = {f"aten::{name}" for name in ("zeros_like", "ones_like", "full_like")}
 _NEW = {f"aten::{name}" for name in ("new_zeros", "new_ones", "new_full")}
+_FINITE = {"aten::isinf", "aten::isnan"}
 _UNKNOWN = (DataDependentOutputException, DynamicOutputShapeException)
 
 
@@ -92,17 +93,19 @@ def computed(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         if found is None:
             raise
         return found
-    if isinstance(out, FakeTensor) and out.constant is None and out.numel() <= _MOST and _fills(func, args, kwargs):
-        with unset_fake_temporarily():
-            real = func(*tree_map_only(torch.Tensor, _empty_as(func), args), **kwargs)
-            return constant(real, out.fake_mode)
+    is_known = not isinstance(out, FakeTensor) or out.constant is not None
+    if is_known or out.numel() > _MOST or not isinstance(func, torch._ops.OpOverload):
+        return out
+    with unset_fake_temporarily():
+        if func._schema.name in _FINITE:
+            return constant(torch.zeros(out.shape, dtype=torch.bool), out.fake_mode)
+        if _fills(func, args, kwargs):
+            return constant(func(*tree_map_only(torch.Tensor, _empty_as(func), args), **kwargs), out.fake_mode)
     return out
 
 
 def _fills(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     """Whether its result depends on no tensor's values."""
-    if not isinstance(func, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded in func.tags:
-        return False
     name = func._schema.name
     if name in _LIKE or name in _NEW:
         return True
