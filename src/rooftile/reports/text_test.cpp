@@ -79,6 +79,14 @@ TEST(TextReport, NothingToChangeIsAnAnswer) {
               AllOf(HasSubstr("No change worth making."), HasSubstr("not calibrated on this GPU")));
 }
 
+// What is said above the table is a change worth making.
+TEST(TextReport, LaunchesAreAChange) {
+  Report report = sample_report();
+  report.findings.clear();
+  report.launch_bound = true;
+  EXPECT_THAT(render_text(report), HasSubstr("No change worth making besides the launches."));
+}
+
 TEST(TextReport, UnknownTimeIsNotZero) {
   const std::string text = render_text(sample_unknown_report());
   EXPECT_THAT(text, AllOf(HasSubstr("Expected time unknown: only 0 of 1"),

@@ -174,6 +174,7 @@ std::string nothing_found_text(const Report& report) {
     return fmt::format("No change worth making in this precision; {} would save about {:.0f} %.",
                        other->rule, 100 * (expected_saving(*other) / report.total.expected));
   }
+  if (report.launch_bound) return "No change worth making besides the launches.";
   if (report.not_judged_because.empty()) return "No change worth making.";
   return fmt::format("Not judged: {}.", printable(report.not_judged_because));
 }

@@ -225,7 +225,10 @@ class Search {
     const Bytes growing = memory_.growing() - state;
     const double share = memory_.share_that_fits(constant, growing, Fit::fits);
     const double length = std::floor(to_double(*workload_.sequence) * std::min(share, 1.0));
-    if (length < 1) return;
+    // A network trained on a small part of its length is not the one that was wanted.
+    constexpr double kLeastTrained = 0.25;
+    const double least = is_training() ? to_double(*workload_.sequence) * kLeastTrained : 1;
+    if (length < least) return;
     add({.by = {FitBy::shorter_input},
          .length = static_cast<std::int64_t>(length),
          .per_gpu = constant + growing * (length / to_double(*workload_.sequence))});

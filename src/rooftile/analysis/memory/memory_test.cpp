@@ -377,6 +377,18 @@ TEST(Memory, OneLongInputComesInChunks) {
   }
 }
 
+// 72 GB of weights, gradients and states leave room for a fifth of the length.
+TEST(Memory, ATrainedLengthIsNotCutToPieces) {
+  const auto workload = derive_training(
+      *parse_workload("workload batch=1 sequence=1000\n"
+                      "gemm wide bf16 m=1000 n=65536 k=61000 from=x to=a\n"
+                      "elementwise act bf16 fn=gelu elements=10000000000 from=a to=b\n"
+                      "norm last bf16 fn=layer rows=1000 cols=10000000 from=b to=c\n"));
+  for (const FitChange& change : changes_of(workload, "h100")) {
+    EXPECT_FALSE(change.uses(FitBy::shorter_input)) << change.length;
+  }
+}
+
 // Each block ends in an addition to its input; positions are added before the first layer.
 TEST(Memory, EveryBlockEndsInASum) {
   const TimeModel model(gpu("h100"));
