@@ -86,6 +86,9 @@ struct Finding {
   // operation in place of another.
   std::vector<ChangedOp> changes;
   SourceSpot spot;
+  // Of a wait for the GPU the training loop in whose steps it is, "train.py:59". What one step
+  // waits for is mended together: the gain comes when all of it is gone.
+  std::string step;
   std::string covered_by;   // a rule whose finding at the same place includes this change
   std::string fingerprint;  // the same in the next run; filled in by add_fingerprints()
 

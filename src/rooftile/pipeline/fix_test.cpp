@@ -164,7 +164,9 @@ TEST(Fix, AdviceOnAReadFollowsItsUse) {
     EXPECT_EQ(report.findings.size(), 1U) << read;
     return report.findings.empty() ? std::string() : report.findings.front().fix.text;
   };
-  EXPECT_TRUE(advice_on("    total += loss.item()\n").starts_with("Accumulate"));
+  EXPECT_TRUE(advice_on("    total += loss.item()\n").starts_with("Add loss.detach() up"));
+  EXPECT_TRUE(advice_on("    seen.append(loss.cpu())\n").starts_with("Keep the tensors"));
+  EXPECT_TRUE(advice_on("    rate = auc(loss.cpu())\n").starts_with("Compute it with tensors"));
   EXPECT_TRUE(advice_on("    weight = weights[loss.item()]\n").starts_with("Index with"));
   EXPECT_TRUE(advice_on("    if torch.isnan(loss):\n        break\n").starts_with("Let the GPU"));
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "rooftile/reports/layout.h"
+#include "rooftile/reports/words.h"
 
 namespace rooftile {
 namespace {
@@ -15,8 +16,8 @@ constexpr int kCodeWidth = 60;
 
 bool is_one_change(const Finding& a, const Finding& b) {
   return a.spot.line > 0 && b.spot.line > 0 && !a.saving && !b.saving && a.rule == b.rule &&
-         a.level == b.level && a.location.file == b.location.file && !a.fix.text.empty() &&
-         a.fix.text == b.fix.text && a.fix.exactness == b.fix.exactness;
+         a.level == b.level && a.step == b.step && a.location.file == b.location.file &&
+         !a.fix.text.empty() && a.fix.text == b.fix.text && a.fix.exactness == b.fix.exactness;
 }
 
 // "105"; in a notebook "cell 3, line 2".
@@ -26,14 +27,45 @@ std::string line_text(const Finding& finding) {
                                : fmt::format("{}", line);
 }
 
+bool is_wait_of_one_step(const Finding& a, const Finding& b) {
+  return !a.step.empty() && a.step == b.step && !a.saving && !b.saving;
+}
+
+// One line for each wait, those with one fix in one file joined.
+std::vector<std::string> other_waits(const FindingGroup& group) {
+  const Finding& first = *group.front();
+  std::vector<std::string> lines{fmt::format(
+      "{} more {} for the GPU in each step of the loop at {}; the gain comes when all are gone:",
+      group.size() - 1, group.size() == 2 ? "wait" : "waits", shown_path(first.step))};
+  std::string fix = first.fix.text;
+  for (std::size_t i = 1; i < group.size(); ++i) {
+    const Finding& one = *group[i];
+    const std::string place =
+        one.spot.cell > 0 ? fmt::format("{}, {}", shown_path(one.location.file), line_text(one))
+                          : fmt::format("{}:{}", shown_path(one.location.file), one.location.line);
+    const std::string rule = one.rule == first.rule ? "" : " (" + one.rule + ")";
+    if (i > kMaxPlaces) {
+      lines.push_back(fmt::format("- and {} more", group.size() - i));
+      break;
+    }
+    lines.push_back(fmt::format("- {}: {}{}{}", place, one.message, rule,
+                                one.fix.text == fix ? "" : ". Fix: " + one.fix.text));
+    fix = one.fix.text;
+  }
+  return lines;
+}
+
 }  // namespace
 
 std::vector<FindingGroup> grouped(const std::vector<Finding>& findings, Level least) {
   std::vector<FindingGroup> groups;
   for (const Finding& finding : findings) {
-    if (finding.level < least) continue;
-    const auto same = std::ranges::find_if(
-        groups, [&](const FindingGroup& group) { return is_one_change(*group.front(), finding); });
+    const bool is_shown = finding.level >= least;
+    const auto same = std::ranges::find_if(groups, [&](const FindingGroup& group) {
+      return is_wait_of_one_step(*group.front(), finding) ||
+             (is_shown && is_one_change(*group.front(), finding));
+    });
+    if (!is_shown && same == groups.end()) continue;
     if (same == groups.end()) {
       groups.push_back({&finding});
     } else {
@@ -49,8 +81,15 @@ std::int64_t count_of(const FindingGroup& group) {
   return count;
 }
 
+bool is_step_of_waits(const FindingGroup& group) {
+  return group.size() > 1 && std::ranges::any_of(group, [&](const Finding* one) {
+           return one != group.front() && !is_one_change(*group.front(), *one);
+         });
+}
+
 std::vector<std::string> other_places(const FindingGroup& group) {
   if (group.size() < 2) return {};
+  if (is_step_of_waits(group)) return other_waits(group);
   FindingGroup others(group.begin() + 1, group.end());
   std::ranges::stable_sort(others, {}, [](const Finding* finding) { return finding->spot.line; });
   const std::size_t left_out = others.size() - std::min(others.size(), kMaxPlaces);

@@ -52,6 +52,33 @@ TEST(FindingGroups, OtherFilesLevelsAndSavingsStandAlone) {
   EXPECT_EQ(grouped(findings, Level::info).size(), 4U);
 }
 
+// One block for all that a step waits for, each with its own fix; what is hidden elsewhere is told.
+TEST(FindingGroups, WaitsOfOneStepAreOne) {
+  Finding read = finding_at_line(70, "`loss.item()` waits", "Add it up");
+  read.rule = "launch/sync-every-step";
+  Finding mask = finding_at_line(12, "`x[mask]` waits", "Keep the size fixed");
+  mask.location.file = "./model.py";
+  mask.rule = "launch/mask-indexing";
+  mask.level = Level::info;
+  Finding later = finding_at_line(71, "`float(x)` waits", "Add it up");
+  later.rule = read.rule;
+  Finding elsewhere = later;
+  read.step = mask.step = later.step = "./train.py:59";
+  elsewhere.step = "eval.py:3";
+  const std::vector<Finding> findings = {read, later, elsewhere, mask};
+  const auto groups = grouped(findings, Level::advice);
+  ASSERT_EQ(groups.size(), 2U);
+  EXPECT_TRUE(is_step_of_waits(groups[0]));
+  EXPECT_FALSE(is_step_of_waits(groups[1]));
+  EXPECT_THAT(
+      other_places(groups[0]),
+      ElementsAre(
+          "2 more waits for the GPU in each step of the loop at train.py:59; the gain comes "
+          "when all are gone:",
+          "- train.py:71: `float(x)` waits",
+          "- model.py:12: `x[mask]` waits (launch/mask-indexing). Fix: Keep the size fixed"));
+}
+
 TEST(FindingGroups, ManyPlacesAreCounted) {
   std::vector<Finding> findings;
   for (int line = 1; line <= 20; ++line) findings.push_back(finding_at_line(line, "a", "Set it"));

@@ -88,13 +88,17 @@ std::string group_text(const FindingGroup& group, const Finding* before, const R
   const Finding& finding = *group.front();
   std::string text = finding_headline(group, report, style);
   text += wrapped(printable(finding.message), style.width, kIndent);
-  for (const std::string& line : other_places(group)) {
-    text += wrapped(printable(line), style.width, kIndent);
-  }
   const std::string fix = fix_line(finding);
   const bool is_same =
       before != nullptr && before->rule == finding.rule && !fix.empty() && fix_line(*before) == fix;
-  text += wrapped(is_same ? "Fix: as above." : printable(fix), style.width, kIndent);
+  const std::string change =
+      wrapped(is_same ? "Fix: as above." : printable(fix), style.width, kIndent);
+  const bool is_step = is_step_of_waits(group);  // each with a fix of its own
+  if (is_step) text += change;
+  for (const std::string& line : other_places(group)) {
+    text += wrapped(printable(line), style.width, kIndent);
+  }
+  if (!is_step) text += change;
   if (!style.verbose) return text;
   for (const Evidence& fact : finding.evidence) {
     text += painted(wrapped("- " + printable(to_string(fact)), style.width, kIndent), kDim, style);
@@ -115,8 +119,11 @@ std::string findings_text(const Report& report, const TextStyle& style) {
 
 std::string next_step(const Report& report, const TextStyle& style) {
   const auto shown = [&](const Finding& finding) { return is_shown(finding, style); };
-  const auto hidden = std::count_if(report.findings.begin(), report.findings.end(),
-                                    [&](const Finding& finding) { return !shown(finding); });
+  std::size_t printed = 0;
+  for (const FindingGroup& group : grouped(report.findings, least_shown(style))) {
+    printed += group.size();
+  }
+  const std::size_t hidden = report.findings.size() - printed;
   const auto first = std::find_if(report.findings.begin(), report.findings.end(), shown);
   if (first != report.findings.end()) {
     const auto fixes =

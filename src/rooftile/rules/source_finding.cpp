@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/step_waits.h"
 
 namespace rooftile {
 namespace {
@@ -117,6 +118,28 @@ std::string code_text(const File& file, const Expr* expr) {
 }
 
 std::string receiver_text(const Call& call) { return code_text(*call.file, call.receiver); }
+
+void add_of_evaluation(std::vector<Finding> of_evaluation, std::vector<Finding>& findings) {
+  const std::size_t of_training = findings.size();
+  for (Finding& finding : of_evaluation) {
+    const auto end = findings.begin() + static_cast<std::ptrdiff_t>(of_training);
+    const bool is_beside = std::any_of(findings.begin(), end, [&](const Finding& other) {
+      return other.location.file == finding.location.file && other.own_level != Level::info;
+    });
+    if (!is_beside) finding.own_level = Level::info;
+    findings.push_back(std::move(finding));
+  }
+}
+
+void add_step(const source::SourceFacts& facts, const Statement& wait, Finding& finding) {
+  const auto loops = source::step_loops_of(facts, wait);
+  if (loops.empty()) return;
+  const source::Loop& loop = *loops.front();
+  const Place place = loop.file->place(loop.statement->range.begin);
+  finding.step = place.cell == 0
+                     ? fmt::format("{}:{}", loop.file->path, place.line)
+                     : fmt::format("{}, cell {}, line {}", loop.file->path, place.cell, place.line);
+}
 
 void add_edit(const std::optional<source::SourceEdit>& edit, Fix& fix) {
   if (!edit || edit->file->is_notebook || edit->file->is_configuration) return;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rooftile/rules/rule.h"
 #include "rooftile/workload/source_edits.h"
@@ -26,6 +27,13 @@ std::string place_text(const source::Statement& statement, const source::File& f
 std::string code_text(const source::File& file, const source::Expr* expr);
 // The same for what stands before the call's last dot: "self.scaler".
 std::string receiver_text(const source::Call& call);
+
+// Adds findings on loaders that only an evaluation reads. They are information, but beside one of
+// the training in the same file, with which they are mended.
+void add_of_evaluation(std::vector<Finding> of_evaluation, std::vector<Finding>& findings);
+
+// Says of which training step a wait for the GPU is a part.
+void add_step(const source::SourceFacts& facts, const source::Statement& wait, Finding& finding);
 
 // Adds what a machine would change. Nothing is added where there is no edit, and for a notebook or
 // configuration, whose text is not the file's; the fix then has no edits at all.

@@ -241,7 +241,8 @@ bool is_seen_elsewhere(const SourceFacts& facts, const Statement& made) {
   });
 }
 
-// `loader = DataLoader(data)` for nothing, for len(loader) or for one batch.
+}  // namespace
+
 bool is_hardly_read(const SourceFacts& facts, const Call& loader) {
   const Statement* made = loader.statement;
   if (is_argument_of(loader.expr, "len") || is_dropped_by_callers(loader)) return true;
@@ -262,6 +263,8 @@ bool is_hardly_read(const SourceFacts& facts, const Call& loader) {
   }
   return !reads && !is_seen_elsewhere(facts, *made);
 }
+
+namespace {
 
 // A loop under the main guard of a file that the programs only import.
 bool is_for_trial(const SourceFacts& facts, std::span<const Program* const> programs,

@@ -114,7 +114,8 @@ bool is_called_a_head(std::string_view name) {
                              "linear_head", "linear_probe", "lin_cls", "logreg", "cls_head"});
 }
 
-// The modules whose parameters() are in what an optimizer gets.
+}  // namespace
+
 std::vector<const Expr*> optimized_modules(const Call& optimizer) {
   std::vector<const Expr*> modules;
   const Argument* parameters = optimizer.argument("params", 0);
@@ -128,6 +129,8 @@ std::vector<const Expr*> optimized_modules(const Call& optimizer) {
   });
   return modules;
 }
+
+namespace {
 
 // model(x), and `model.module.forward_through_n_layers(x, 5)`.
 bool runs_network(const Call& call) {

@@ -47,6 +47,16 @@ bool moves_to_host(const Call& call) {
   return device->kind == ExprKind::text && device->word() == "cpu";
 }
 
+// `tokens[i].tolist()` in a forward, where tensors are on the GPU; lengths and sizes may be on the
+// host on purpose.
+bool lists_in_forward(const Call& call) {
+  const Expr& value = *call.receiver;
+  return call.method == "tolist" && !value.type->guessed && is_unplaced_tensor(value) &&
+         runs_in_forward(call.function) &&
+         !contains_any(lower(call.file->slice(value.range)),
+                       {"len", "size", "num", "shape", "split", "count", "spatial", "scale"});
+}
+
 bool reads_by_method(const SourceFacts& facts, const Call& call) {
   if (moves_to_host(call)) return !is_surely_host(call.receiver_type());
   if (call.receiver == nullptr || !call.arguments.empty()) return false;
@@ -58,7 +68,8 @@ bool reads_by_method(const SourceFacts& facts, const Call& call) {
     return !type.is(TypeKind::unknown) || !is_moved_later(call.receiver);
   }
   if (call.method == "cpu") return !is_surely_host(type);
-  return is_one_of(call.method, {"tolist", "numpy"}) && may_wait(facts, call.receiver);
+  return is_one_of(call.method, {"tolist", "numpy"}) &&
+         (may_wait(facts, call.receiver) || lists_in_forward(call));
 }
 
 bool has_gpu_argument(const SourceFacts& facts, const Call& call) {
@@ -333,15 +344,6 @@ void add_reads(const SourceFacts& facts, const Statement& statement, std::vector
   }
 }
 
-bool waits(const SourceFacts& facts, const Call& call) {
-  const bool shows_loss = std::ranges::any_of(call.arguments, [](const Argument& argument) {
-    return argument.value != nullptr && reads_first_element(*argument.value);  // loss.data[0]
-  });
-  return shows_loss || call.method == "synchronize" || moves_to_host(call) ||
-         reads_by_method(facts, call) || reads_by_function(facts, call) ||
-         is_one_of(call.method, {"item", "tolist", "cpu"});
-}
-
 // `for batch in loader: names = batch["names"].cpu()` of a DataLoader: on the host, unless
 // something gets the batch as a whole and may move what is in it.
 bool is_of_unmoved_batch(const SourceFacts& facts, const HostRead& read) {
@@ -389,8 +391,17 @@ const std::vector<HostRead>& host_reads(const SourceFacts& facts, const File& fi
   return reads;
 }
 
+bool waits_itself(const SourceFacts& facts, const Call& call) {
+  const bool shows_loss = std::ranges::any_of(call.arguments, [](const Argument& argument) {
+    return argument.value != nullptr && reads_first_element(*argument.value);  // loss.data[0]
+  });
+  return shows_loss || call.method == "synchronize" || moves_to_host(call) ||
+         reads_by_method(facts, call) || reads_by_function(facts, call) ||
+         is_one_of(call.method, {"item", "tolist", "cpu"});
+}
+
 bool waits_for_gpu(const SourceFacts& facts, const Call& call) {
-  const auto is_wait = [&](const Call& each) { return waits(facts, each); };
+  const auto is_wait = [&](const Call& each) { return waits_itself(facts, each); };
   return is_wait(call) ||
          (call.target != nullptr && any_call_below(*call.target, kMaxCallDepth - 1, is_wait));
 }

@@ -23,7 +23,9 @@ struct HostRead {
 // here. They live as long as the facts.
 const std::vector<HostRead>& host_reads(const SourceFacts& facts, const File& file);
 
-// Whether the call, or what it runs, waits for the GPU: a read as above or a synchronisation.
+// Whether the call waits for the GPU: a read as above or a synchronisation. `waits_for_gpu` also
+// where what it runs does.
+bool waits_itself(const SourceFacts& facts, const Call& call);
 bool waits_for_gpu(const SourceFacts& facts, const Call& call);
 
 // A read of the host's clock: time.time(), time.perf_counter() and the like.

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::int64_t kSomeChannels = 16, kManyChannels = 32;
 
-std::optional<SizedLayer> library_network(const SourceFacts& facts, const Program& program) {
+std::optional<SizedLayer> library_network(const SourceFacts& facts, const Program& program,
+                                          const Accepts& accepts) {
   for (const Call* call :
        calls_in(facts, program, {"torchvision.models.*", "segmentation_models_pytorch.*"})) {
     const bool is_made = call->expr->type->is(TypeKind::module) ||
@@ -21,22 +22,25 @@ std::optional<SizedLayer> library_network(const SourceFacts& facts, const Progra
                           call->method.front() <= 'Z' && !call->method.ends_with("Loss"));
     const std::string name = lower(call->name);
     // Inception measures the images of a generator, and is seldom trained.
-    if (!is_made ||
+    if (!is_made || !accepts(*call) ||
         contains_any(name, {"vit", "swin", "weights", "detection", "utils", "inception"}))
       continue;
     return SizedLayer{call, std::string(call->name)};
   }
   for (const Call* call : calls_in(facts, program, {"diffusers.*"})) {
-    if (call->name.find("UNet") == std::string_view::npos) continue;
+    if (call->name.find("UNet") == std::string_view::npos || !accepts(*call)) continue;
     return SizedLayer{call, std::string(call->name)};
   }
-  if (auto network = monai_network(facts, program, kManyChannels, true)) return network;
-  return model_chosen_by_name(program);
+  auto network = monai_network(facts, program, kManyChannels, true);
+  if (network && accepts(*network->call)) return network;
+  return model_chosen_by_name(program, accepts);
 }
 
 // `self.weight = nn.Parameter(torch.randn(1, 512, 512, 3, 3))` in a file that convolves with such.
-std::optional<SizedLayer> own_convolution(const SourceFacts& facts, const Program& program) {
+std::optional<SizedLayer> own_convolution(const SourceFacts& facts, const Program& program,
+                                          const Accepts& accepts) {
   for (const Call* call : calls_in(facts, program, {"torch.nn.Parameter"})) {
+    if (!accepts(*call)) continue;
     const bool is_layer = call->function != nullptr && call->function->class_def != nullptr &&
                           call->function->class_def->is_module && !call->arguments.empty();
     if (!is_layer || !mentions(*call->file, {"conv2d", "conv3d", "conv_transpose2d"})) continue;
@@ -141,17 +145,18 @@ const void* home_of(const Call& call) {
   return call.file;
 }
 
-std::optional<SizedLayer> main_convolution(const SourceFacts& facts, const Program& program) {
-  if (auto network = library_network(facts, program)) return network;
+std::optional<SizedLayer> main_convolution(const SourceFacts& facts, const Program& program,
+                                           const Accepts& accepts) {
+  if (auto network = library_network(facts, program, accepts)) return network;
   for (const Call* call : calls_in(facts, program,
                                    {"torch.nn.Conv2d", "torch.nn.Conv3d",
                                     "torch.nn.ConvTranspose2d", "torch.nn.ConvTranspose3d"})) {
-    const auto sizes = wide_convolution(facts, program, *call);
+    const auto sizes = accepts(*call) ? wide_convolution(facts, program, *call) : std::nullopt;
     if (!sizes) continue;
     return SizedLayer{call, std::string(call->method) + " of " + std::to_string(*sizes->first) +
                                 " to " + std::to_string(*sizes->second) + " channels"};
   }
-  return own_convolution(facts, program);
+  return own_convolution(facts, program, accepts);
 }
 
 namespace {

@@ -41,9 +41,10 @@ const void* home_of(const Call& call);
 // 32 on one; empty for others.
 std::optional<LayerSizes> wide_convolution(const SourceFacts& facts, const Program& program,
                                            const Call& call);
-// The first 2-D or 3-D convolution, not depthwise, that has 16 channels or more on both sides and
-// 32 on one, or a convolutional network of a library; a patch embedding is none.
-std::optional<SizedLayer> main_convolution(const SourceFacts& facts, const Program& program);
+// Of what counts the first 2-D or 3-D convolution, not depthwise, that has 16 channels or more on
+// both sides and 32 on one, or a convolutional network of a library; a patch embedding is none.
+std::optional<SizedLayer> main_convolution(const SourceFacts& facts, const Program& program,
+                                           const Accepts& accepts = kAnyCall);
 // Whether attention is seen in the program, so that it may be a transformer with few convolutions.
 bool has_attention(const Program& program);
 

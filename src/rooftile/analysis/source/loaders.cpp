@@ -59,35 +59,6 @@ bool serves_others(const SourceFacts& facts, const Call& loader) {
          });
 }
 
-// `loader = DataLoader(data, …)`, and then `len(loader)` alone: nothing is read from it.
-bool is_only_counted(const Call& loader) {
-  const Statement* made = loader.function == nullptr ? nullptr : loader.statement;
-  const bool is_kept = made != nullptr && made->kind == StatementKind::assignment &&
-                       made->value == loader.expr && made->target != nullptr &&
-                       made->target->kind == ExprKind::name;
-  if (!is_kept) return false;
-  const std::string_view name = made->target->word();
-  bool is_counted = false;
-  bool is_used = false;
-  for_statements(loader.function->body, [&](const Statement& statement) {
-    if (statement.function_def != nullptr) {
-      is_used = is_used || has_word(statement.file->slice(statement.range), name);
-    }
-    for_own_expressions(statement, [&](const Expr* expr) {
-      visit(expr, [&](const Expr& part) {
-        if (part.kind != ExprKind::name || part.word() != name || &part == made->target)
-          return true;
-        const Call* user = part.parent == nullptr ? nullptr : part.parent->call();
-        const bool counts = user != nullptr && user->name == "len";
-        is_counted = is_counted || counts;
-        is_used = is_used || !counts;
-        return true;
-      });
-    });
-  });
-  return is_counted && !is_used;
-}
-
 // `for batch in loader: show(batch); break`: a batch or two are read, so workers and pinned memory
 // would cost more than they save.
 bool gives_few_batches(const SourceFacts& facts, const Call& loader) {
@@ -106,7 +77,7 @@ std::vector<const Call*> training_loaders(const SourceFacts& facts) {
       facts, {"torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader",
               "torch_geometric.loader.dataloader.DataLoader", "torch_geometric.data.DataLoader"});
   std::erase_if(loaders, [&](const Call* loader) {
-    return serves_others(facts, *loader) || is_only_counted(*loader) ||
+    return serves_others(facts, *loader) || is_hardly_read(facts, *loader) ||
            gives_few_batches(facts, *loader);
   });
   return loaders;

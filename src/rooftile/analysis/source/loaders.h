@@ -12,6 +12,9 @@ bool is_torch_loader(const Call& call);
 // Those of programs that train on a GPU, reached by default, tests left out.
 std::vector<const Call*> training_loaders(const SourceFacts& facts);
 
+// `loader = DataLoader(data)` for nothing, for len(loader) or for one batch.
+bool is_hardly_read(const SourceFacts& facts, const Call& loader);
+
 // The loader that a value comes out of: a batch or a part of one, an iterator; null where that is
 // not seen.
 const Call* loader_of(const SourceFacts& facts, const Expr* value);

@@ -55,17 +55,23 @@ std::string sizes_text(const SizedType& type, std::int64_t in, std::int64_t out)
   return text + " " + std::string(type.unit);
 }
 
-std::optional<SizedLayer> sized(const SourceFacts& facts, const Program& program,
-                                const SizedType& type, const Call& call, std::int64_t enough) {
-  std::optional<SizedLayer> half_known;
+struct Sized {
+  SizedLayer layer;
+  double weights = 0;  // in times out; 0 where one of them is not known
+};
+
+std::optional<Sized> sized(const SourceFacts& facts, const Program& program, const SizedType& type,
+                           const Call& call, std::int64_t enough) {
+  std::optional<Sized> half_known;
   for (const auto& [in, out] : layer_sizes(facts, program, call, {type.in, type.in_position},
                                            {type.out, type.out_position})) {
     if (in && out && *in >= enough && *out >= enough) {
-      return SizedLayer{&call, sizes_text(type, *in, *out)};
+      return Sized{{&call, sizes_text(type, *in, *out)},
+                   static_cast<double>(*in) * static_cast<double>(*out)};
     }
     // A first layer has its inputs as a literal; what is not known is as wide as its neighbours.
     if (in || !out || *out < 2 * enough || half_known) continue;
-    half_known = SizedLayer{&call, fmt::format("{} to {} {}", short_name(type), *out, type.unit)};
+    half_known = Sized{{&call, fmt::format("{} to {} {}", short_name(type), *out, type.unit)}, 0};
   }
   return half_known;
 }
@@ -187,11 +193,11 @@ bool is_known_architecture(const Call& call) {
   return std::ranges::find(kNames, name) != kNames.end() && call.name.find('.') != call.name.npos;
 }
 
-std::optional<SizedLayer> known_architecture(const Program& program) {
+std::optional<SizedLayer> known_architecture(const Program& program, const Accepts& accepts) {
   for (const File* file : program.files) {
     if (file->is_test) continue;
     for (const Call* call : file->calls) {
-      if (!is_known_architecture(*call)) continue;
+      if (!is_known_architecture(*call) || !accepts(*call)) continue;
       return SizedLayer{call, std::string(call->name.substr(call->name.rfind('.') + 1))};
     }
   }
@@ -235,7 +241,7 @@ const Call* call_around(const Expr& part) {
 
 }  // namespace
 
-std::optional<SizedLayer> model_chosen_by_name(const Program& program) {
+std::optional<SizedLayer> model_chosen_by_name(const Program& program, const Accepts& accepts) {
   for (const File* file : program.files) {
     if (file->is_test || !mentions(*file, {"torchvision"})) continue;
     const Call* found = nullptr;
@@ -244,6 +250,7 @@ std::optional<SizedLayer> model_chosen_by_name(const Program& program) {
         if (found == nullptr && is_chosen_by_name(part)) found = call_around(part);
         return found == nullptr;
       });
+      if (found != nullptr && !accepts(*found)) found = nullptr;
       if (found != nullptr) return SizedLayer{found, "torchvision.models by name"};
     }
   }
@@ -253,8 +260,10 @@ std::optional<SizedLayer> model_chosen_by_name(const Program& program) {
 namespace {
 
 // `self.weight = nn.Parameter(torch.empty(768, 3072))`: a linear layer of the project's own.
-std::optional<SizedLayer> own_linear(const SourceFacts& facts, const Program& program) {
+std::optional<SizedLayer> own_linear(const SourceFacts& facts, const Program& program,
+                                     const Accepts& accepts) {
   for (const Call* call : calls_in(facts, program, {"torch.nn.Parameter"})) {
+    if (!accepts(*call)) continue;
     const ClassDef* def = call->function == nullptr ? nullptr : call->function->class_def;
     const bool is_layer = def != nullptr && def->is_module && !call->arguments.empty();
     const Expr* made = is_layer ? resolved(call->arguments[0].value) : nullptr;
@@ -272,7 +281,8 @@ std::optional<SizedLayer> own_linear(const SourceFacts& facts, const Program& pr
   return std::nullopt;
 }
 
-std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program& program) {
+std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program& program,
+                                        const Accepts& accepts) {
   for (const Call* call :
        calls_in(facts, program,
                 {"torchvision.models.*", "timm.create_model", "torch.hub.load", "transformers.*",
@@ -280,28 +290,28 @@ std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program&
                  "segmentation_models_pytorch.*", "efficientnet_pytorch.*"})) {
     const bool is_model =
         is_library_model(*call) || (is_pretrained_body(*call) && loads_pretrained(program));
-    if (is_model) return SizedLayer{call, std::string(call->name)};
+    if (is_model && accepts(*call)) return SizedLayer{call, std::string(call->name)};
   }
   for (const Call* call : calls_in(facts, program, {"diffusers.*"})) {
-    if (call->name.find("Model") != std::string_view::npos) {
+    if (call->name.find("Model") != std::string_view::npos && accepts(*call)) {
       return SizedLayer{call, std::string(call->name)};
     }
   }
   for (const Call* call : facts.method_calls("from_pretrained")) {
-    if (program.has(*call->file) && !call->file->is_test && is_transformer_by_name(*call)) {
+    const bool is_one =
+        program.has(*call->file) && !call->file->is_test && is_transformer_by_name(*call);
+    if (is_one && accepts(*call)) {
       return SizedLayer{call, "transformers.PreTrainedModel by name"};
     }
   }
-  if (auto network = monai_network(facts, program, kWideConvolution, false)) return network;
-  if (const Call* made = derived_model(program); made && loads_some_pretrained(program)) {
+  auto network = monai_network(facts, program, kWideConvolution, false);
+  if (network && accepts(*network->call)) return network;
+  const Call* made = derived_model(program);
+  if (made != nullptr && loads_some_pretrained(program) && accepts(*made)) {
     return SizedLayer{made, "transformers.PreTrainedModel"};
   }
-  return model_chosen_by_name(program);
+  return model_chosen_by_name(program, accepts);
 }
-
-}  // namespace
-
-namespace {
 
 // Calls that make a layer of an own class, `class CausalConv2d(nn.Conv2d)`, whose __init__ takes
 // the two sizes first, as the library's does.
@@ -327,22 +337,26 @@ std::vector<const Call*> derived_layers(const Program& program, const SizedType&
 
 }  // namespace
 
-std::optional<SizedLayer> tensor_core_sized_layer(const SourceFacts& facts,
-                                                  const Program& program) {
-  if (auto model = library_model(facts, program)) return model;
-  std::optional<SizedLayer> half_known;
+std::optional<SizedLayer> tensor_core_sized_layer(const SourceFacts& facts, const Program& program,
+                                                  const Accepts& accepts) {
+  if (auto model = library_model(facts, program, accepts)) return model;
+  std::optional<Sized> half_known;
   for (const SizedType& type : kTypes) {
     std::vector<const Call*> layers = calls_in(facts, program, {type.name});
     std::ranges::copy(derived_layers(program, type), std::back_inserter(layers));
+    std::optional<Sized> largest;
     for (const Call* call : layers) {
+      if (!accepts(*call)) continue;
       const auto found = sized(facts, program, type, *call, type.enough);
-      if (found && found->text.find(" of ") != std::string::npos) return found;
-      if (!half_known) half_known = found;
+      if (!found) continue;
+      std::optional<Sized>& kept = found->weights > 0 ? largest : half_known;
+      if (!kept || kept->weights < found->weights) kept = found;
     }
+    if (largest) return largest->layer;
   }
-  if (half_known) return half_known;
-  if (auto linear = own_linear(facts, program)) return linear;
-  return known_architecture(program);
+  if (half_known) return half_known->layer;
+  if (auto linear = own_linear(facts, program, accepts)) return linear;
+  return known_architecture(program, accepts);
 }
 
 std::optional<SizedLayer> convolution_of_at_least(const SourceFacts& facts, const Program& program,
@@ -358,7 +372,7 @@ std::optional<SizedLayer> convolution_of_at_least(const SourceFacts& facts, cons
       }
     }
   }
-  auto model = library_model(facts, program);
+  auto model = library_model(facts, program, kAnyCall);
   if (!model) return std::nullopt;
   const std::string name = lower(model->text);
   for (const std::string_view other : {"vit", "swin", "bert", "gpt", "transformers."}) {

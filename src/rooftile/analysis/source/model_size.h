@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -15,12 +16,18 @@ struct SizedLayer {
   std::string text;  // "Conv2d of 64 to 128 channels", "torchvision.models.resnet50"
 };
 
-// The first layer or library model that is large enough for Tensor Cores to matter: a convolution
+// Which of the calls that make layers and models count.
+using Accepts = std::function<bool(const Call&)>;
+inline constexpr auto kAnyCall = [](const Call&) { return true; };
+
+// A layer or library model that is large enough for Tensor Cores to matter: a convolution
 // from and to 64 channels, a Linear of 512 or more on both sides, attention or a recurrent layer of
-// 512, or a model of torchvision, timm, transformers, diffusers, torch.hub and the like.
-std::optional<SizedLayer> tensor_core_sized_layer(const SourceFacts& facts, const Program& program);
+// 512, or a model of torchvision, timm, transformers, diffusers, torch.hub and the like. Models of
+// libraries come first; of layers of one type the largest.
+std::optional<SizedLayer> tensor_core_sized_layer(const SourceFacts& facts, const Program& program,
+                                                  const Accepts& accepts = kAnyCall);
 // A model of torchvision that is picked by its name in the package; empty without one.
-std::optional<SizedLayer> model_chosen_by_name(const Program& program);
+std::optional<SizedLayer> model_chosen_by_name(const Program& program, const Accepts& accepts);
 // The first convolution, 2-D or 3-D, from or to at least `channels`, or library model that is a
 // convolutional network by its name.
 std::optional<SizedLayer> convolution_of_at_least(const SourceFacts& facts, const Program& program,

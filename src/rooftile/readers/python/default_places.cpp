@@ -1,6 +1,7 @@
 // Where tensors are that a script makes without a device, for inference.h.
+#include <algorithm>
 #include <string_view>
-#include <utility>
+#include <unordered_set>
 #include <vector>
 
 #include "rooftile/base/text.h"
@@ -25,31 +26,45 @@ void Inference::find_default_places() {
   }
 }
 
-// Of the programs with such a file. Stays open where a module is loaded by a name: it may be any.
+// Of the programs with such a file, but for what a training without it runs too. Stays open where a
+// module is loaded by a name: it may be any.
 void Inference::find_files_with_default_place() {
+  with_default_place_.reset();
   if (default_places_.empty()) return;
-  FileSet loading;
+  FileSet loading, training;
+  std::unordered_set<const File*> imported;
   for (const auto& file : facts_.files) {
     if (contains_any(file->text, {"import_module(", "__import__("})) loading.insert(*file);
+    if (contains_any(file->text, {"backward("})) training.insert(*file);
+    imported.insert(file->imported.begin(), file->imported.end());
   }
   FileSet found;
+  std::vector<FileSet> without;
   for (const auto& file : facts_.files) {
     FileSet reached;
     std::vector<const File*> pending{file.get()};
-    bool has_place = false;
-    bool is_open = false;
+    bool has_place = false, is_open = false, trains = false;
     while (!pending.empty()) {
       const File* next = pending.back();
       pending.pop_back();
       if (!reached.insert(*next)) continue;
       has_place = has_place || default_places_.contains(next);
       is_open = is_open || loading.contains(*next);
+      trains = trains || training.contains(*next);
       pending.insert(pending.end(), next->imported.begin(), next->imported.end());
     }
     if (has_place && is_open) return;
     if (has_place) found.add(reached);
+    const bool runs_training = trains && !imported.contains(file.get()) &&
+                               contains_any(file->text, {"backward(", " train("});
+    if (!has_place && runs_training) without.push_back(reached);
   }
-  with_default_place_ = std::move(found);
+  with_default_place_.emplace();
+  for (const auto& file : facts_.files) {
+    const bool is_shared = std::ranges::any_of(
+        without, [&](const FileSet& program) { return program.contains(*file); });
+    if (found.contains(*file) && !is_shared) with_default_place_->insert(*file);
+  }
 }
 
 }  // namespace rooftile::source

@@ -287,9 +287,9 @@ void Inference::run() {
   for (int round = 0; round < 2; ++round) {
     for (const auto& file : facts_.files) visit_module(*file);
     if (round == 0) record_options_of_functions();
+    find_files_with_default_place();
     classify_classes();
   }
-  find_files_with_default_place();
   for (const auto& file : facts_.files) {
     for (const FunctionDef* def : file->functions) {
       if (def->name == "__init__") visit_function(*def);

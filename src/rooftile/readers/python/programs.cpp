@@ -85,6 +85,14 @@ bool is_under_main_guard(const Call& call) {
   return false;
 }
 
+// `@click.option("--device", default="cuda")`
+bool is_gpu_option(const Call& call) {
+  if (call.name != "click.option" && call.name != "typer.Option") return false;
+  const Argument* usual = call.argument("default");
+  return usual != nullptr && usual->value->kind == ExprKind::text &&
+         usual->value->word().starts_with("cuda");
+}
+
 // Something of the file surely lives on a GPU; `when_imported`: in a program that imports it.
 bool uses_gpu(const File& file, bool when_imported) {
   return std::ranges::any_of(file.calls, [&](const Call* call) {
@@ -94,7 +102,7 @@ bool uses_gpu(const File& file, bool when_imported) {
     const bool device = type.is(TypeKind::device) && type.on_gpu();
     const bool data = (type.is(TypeKind::tensor) || type.is(TypeKind::module)) && type.on_gpu();
     return moves || device || data || type.is(TypeKind::accelerator) || is_cuda_call(*call) ||
-           starts_training(*call);
+           is_gpu_option(*call) || starts_training(*call);
   });
 }
 

@@ -5,6 +5,7 @@
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/trained_parts.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -124,16 +125,18 @@ bool decides_layout(const Program& program) {
 bool is_volumetric(const SizedLayer& layer) { return layer.text.starts_with("Conv3d"); }
 
 // At the forward call, else at the loop.
-Finding finding_for(const SourceFacts& facts, const Program& program, const SizedLayer& layer,
+Finding finding_for(const SourceFacts& facts, const Program& program, const TrainedLayer& trained,
                     const Call& autocast) {
+  const SizedLayer& layer = trained.layer;
   const std::string format =
       is_volumetric(layer) ? "torch.channels_last_3d" : "torch.channels_last";
   const Call* forward = forward_call(facts, program);
   const bool has_loop = forward == nullptr && !program.training_loops.empty();
   const std::string message = fmt::format(
-      "the convolutions ({}) run under {} on NCHW tensors, which Tensor Core "
+      "the convolutions{} run under {} on NCHW tensors, which Tensor Core "
       "kernels convert or read slowly",
-      layer.text, autocast.method == "autocast" ? "autocast" : "mixed precision");
+      trained.is_certain ? " (" + layer.text + ")" : "",
+      autocast.method == "autocast" ? "autocast" : "mixed precision");
   const Fix fix{fmt::format("Once: model = model.to(memory_format={}); each step: the images "
                             ".to(device, memory_format={})",
                             format, format),
@@ -146,7 +149,6 @@ Finding finding_for(const SourceFacts& facts, const Program& program, const Size
                      : has_loop         ? *program.training_loops.front()->file
                                         : *layer.call->file;
   finding.evidence = {
-      Evidence::found(fmt::format("{} at {}", layer.text, place_text(*layer.call, file))),
       Evidence::found(fmt::format("{} at {}", autocast.method, place_text(autocast, file))),
       Evidence::found("no channels_last anywhere in the program"),
       Evidence::published("28 torchvision networks with mixed precision gain 8 to 35 %",
@@ -162,7 +164,7 @@ std::vector<Finding> programs_without_channels_last(const source::SourceFacts& f
   for (const Program* program : training_programs(facts)) {
     if (decides_layout(*program) || has_attention(*program) || !runs_training(*program)) continue;
     if (leaves_training_to_another(facts, *program)) continue;
-    const auto layer = main_convolution(facts, *program);
+    const auto layer = trained_layer(facts, *program, main_convolution);
     if (!layer || has_grouped_convolution(facts, *program)) continue;
     const Call* autocast = autocast_of_training(facts, *program);
     const bool has_place =

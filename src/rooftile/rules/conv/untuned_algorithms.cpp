@@ -7,6 +7,7 @@
 #include "rooftile/analysis/source/input_sizes.h"
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/trained_parts.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
@@ -148,7 +149,8 @@ bool binds_torch_before(const File& file, const Statement& last) {
   return false;
 }
 
-Finding finding_for(const Program& program, const SizedLayer& layer, const SizeSign& size) {
+Finding finding_for(const Program& program, const TrainedLayer& trained, const SizeSign& size) {
+  const SizedLayer& layer = trained.layer;
   const File& file = *training_file(program);
   const Statement* import = last_import(file);
   Fix fix{"Set torch.backends.cudnn.benchmark = True before training", Exactness::exact_arithmetic};
@@ -157,15 +159,19 @@ Finding finding_for(const Program& program, const SizedLayer& layer, const SizeS
   }
   const std::string message = fmt::format(
       "input size is fixed but cudnn.benchmark is off: cuDNN picks the algorithms of the "
-      "convolutions ({}) heuristically",
-      layer.text);
+      "convolutions{} heuristically",
+      trained.is_certain ? " (" + layer.text + ")" : "");
   const Statement* at = import != nullptr ? import : file.body.front();
   Finding finding = finding_at(*at, message, std::move(fix));
   finding.evidence = {
-      Evidence::found(fmt::format("{} at {}", layer.text, place_text(*layer.call, file))),
       Evidence::found(fmt::format("one size: {} at {}", size.text, place_text(*size.call, file))),
       Evidence::found("cudnn.benchmark is set nowhere in the program"),
       Evidence::published("PyTorch performance tuning guide, Enable cuDNN auto-tuner")};
+  if (trained.is_certain) {
+    finding.evidence.insert(
+        finding.evidence.begin(),
+        Evidence::found(fmt::format("{} at {}", layer.text, place_text(*layer.call, file))));
+  }
   return finding;
 }
 
@@ -182,7 +188,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
         has_attention(*program) && !trains_plain_convolution(facts, *program);
     if (may_be_transformer || trains_tensors_only(*program)) continue;
     if (runs_linear_layers_only(facts, *program)) continue;
-    const auto layer = main_convolution(facts, *program);
+    const auto layer = trained_layer(facts, *program, main_convolution);
     if (!layer) continue;
     // It sets both flags of cuDNN.
     if (!calls_in(facts, *program, {"monai.utils.set_determinism"}).empty()) continue;

@@ -158,7 +158,7 @@ Finding finding_for(const SourceFacts& facts, const Accumulation& found) {
       {"Run all micro-batches but the last under `with model.no_sync():`, or "
        "accelerator.accumulate(model)",
        Exactness::exact_arithmetic});
-  if (is_off_by_default(facts, *found.test)) finding.own_level = Level::advice;
+  if (is_off_by_default(facts, *found.test)) finding.own_level = Level::info;
   finding.evidence = {
       Evidence::found(fmt::format("{} at {}",
                                   found.test->kind == StatementKind::if_

@@ -180,6 +180,7 @@ std::vector<Finding> check_operations(const RuleInput& input) {
 extern const Rule gemm_split_projections{
     .id = "gemm/split-projections",
     .level = Level::advice,
+    .level_in_scripts = Level::info,
     .cause = Cause::fusion,
     .summary = "Several layers read the same value in separate GEMMs",
     .doc = gemm_split_projections_rule::kDoc,

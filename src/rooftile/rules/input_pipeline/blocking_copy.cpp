@@ -281,9 +281,24 @@ const source::Call* pinned_loader_of(const source::SourceFacts& facts, const Loa
   return loader != nullptr && is_pinned(facts, *loader) ? loader : nullptr;
 }
 
+// "; 2 more copies: lines 61, 62"
+std::string others_text(const std::vector<const source::Call*>& copies) {
+  constexpr std::size_t kMostNamed = 6;
+  if (copies.size() < 2) return "";
+  std::string lines;
+  for (std::size_t i = 1; i < std::min(copies.size(), kMostNamed); ++i) {
+    const source::Call& copy = *copies[i];
+    lines += fmt::format("{}{}", i == 1 ? "" : ", ", copy.file->place(copy.expr->range.begin).line);
+  }
+  return fmt::format("; {} more {}: {} {}{}", copies.size() - 1,
+                     copies.size() == 2 ? "copy" : "copies", copies.size() == 2 ? "line" : "lines",
+                     lines, copies.size() > kMostNamed ? ", ..." : "");
+}
+
 // One finding for each loop, with the edits of all its copies.
 void check_script(const source::SourceFacts& facts, std::vector<Finding>& findings) {
   const Loaders loaders = loaders_of_steps(facts);
+  std::vector<std::vector<const source::Call*>> copies;  // of each finding
   for (const auto& file : facts.files) {
     if (!source::trains_on_gpu(facts, *file)) continue;
     std::unordered_map<const source::Statement*, std::size_t> places;
@@ -295,9 +310,12 @@ void check_script(const source::SourceFacts& facts, std::vector<Finding>& findin
       const auto [place, added] =
           places.try_emplace(source::place_of_work(*copy->statement), findings.size());
       if (added) {
+        add_step(facts, *copy->statement, finding);
         findings.push_back(std::move(finding));
+        copies.push_back({copy});
         continue;
       }
+      copies[place->second].push_back(copy);
       // All copies of the loop are changed, or a person does it: one that stays would still wait.
       Fix& fix = findings[place->second].fix;
       if (fix.edits.empty() || finding.fix.edits.empty()) {
@@ -308,6 +326,7 @@ void check_script(const source::SourceFacts& facts, std::vector<Finding>& findin
       fix.edits.insert(fix.edits.end(), finding.fix.edits.begin(), finding.fix.edits.end());
     }
   }
+  for (std::size_t i = 0; i < findings.size(); ++i) findings[i].message += others_text(copies[i]);
 }
 
 std::vector<Finding> check_traces(const RuleInput& input) {

@@ -36,7 +36,7 @@ Finding finding_for(const SourceFacts& facts, const Call& loader, const Workers&
   Fix fix{fmt::format("Set num_workers to the cores per GPU, e.g. num_workers=8, with "
                       "persistent_workers=True{}: batches are then made while the GPU computes",
                       is_pinned ? "" : " and pin_memory=True"),
-          Exactness::exact_arithmetic};
+          Exactness::changes_training};
   const Argument* given = loader.argument("num_workers", 5);
   if (given == nullptr) {
     add_edit(add_argument(loader, "num_workers", "8"), fix);
@@ -72,14 +72,16 @@ bool is_given_to_settings(const SourceFacts& facts, const Workers& workers) {
 }
 
 std::vector<Finding> find(const SourceFacts& facts) {
-  std::vector<Finding> findings;
+  std::vector<Finding> findings, of_evaluation;
   for (const Call* loader : training_loaders(facts)) {
     const Workers workers = workers_of(facts, *loader);
     const bool is_given = loader->argument("num_workers") != nullptr;
     if (!workers.is_missing || (loader->unknown_arguments && !is_given)) continue;
     if (needs_no_workers(facts, *loader) || is_given_to_settings(facts, workers)) continue;
-    findings.push_back(finding_for(facts, *loader, workers));
+    auto& of_kind = is_for_evaluation(facts, *loader) ? of_evaluation : findings;
+    of_kind.push_back(finding_for(facts, *loader, workers));
   }
+  add_of_evaluation(std::move(of_evaluation), findings);
   return findings;
 }
 

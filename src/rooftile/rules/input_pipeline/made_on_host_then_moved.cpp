@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "rooftile/analysis/source/host_allocations.h"
@@ -38,7 +40,7 @@ time says what there is to gain.
 ## When not to
 - Values that come from the data or a Python list.
 - The tensor is also used on the host, or is empty: `torch.empty(0)`.
-- Outside of loops.
+- Outside of loops. In evaluation and sampling it is information: these take few of the steps.
 
 ## Evidence
 - PyTorch performance tuning guide, "Create tensors directly on the target device".
@@ -307,6 +309,40 @@ bool rounds_alike(const SourceFacts& facts, const Call& maker, const Call& move)
   });
 }
 
+// What makes on the GPU what NumPy or an old constructor makes: "torch.arange".
+std::string_view torch_maker(const Call& maker) {
+  const Call* made = &maker;
+  // torch.Tensor(np.arange(n)), torch.from_numpy(np.zeros(n))
+  while (!made->name.starts_with("numpy.") && !made->arguments.empty() &&
+         made->arguments.front().value->call() != nullptr) {
+    made = made->arguments.front().value->call();
+  }
+  constexpr auto kMakers = std::to_array<std::pair<std::string_view, std::string_view>>(
+      {{"arange", "torch.arange"},
+       {"zeros", "torch.zeros"},
+       {"ones", "torch.ones"},
+       {"full", "torch.full"},
+       {"eye", "torch.eye"},
+       {"linspace", "torch.linspace"},
+       {"randn", "torch.randn"},
+       {"standard_normal", "torch.randn"},
+       {"normal", "torch.randn"},
+       {"rand", "torch.rand"},
+       {"uniform", "torch.rand"},
+       {"random", "torch.rand"},
+       {"randint", "torch.randint"}});
+  const auto found = std::ranges::find(kMakers, made->method,
+                                       &std::pair<std::string_view, std::string_view>::first);
+  if (found != kMakers.end()) return found->second;
+  return made->method.ends_with("Tensor") ? "torch.empty" : std::string_view();
+}
+
+std::string remade_text(const Call& maker, std::string_view device) {
+  const std::string_view with = torch_maker(maker);
+  return with.empty() ? "Make it on the GPU, with device="
+                      : fmt::format("Make it on the GPU: {}(…, device={})", with, device);
+}
+
 Finding finding_for(const SourceFacts& facts, const Call& maker, const Call& move) {
   const bool is_random =
       maker.method.starts_with("rand") ||
@@ -320,7 +356,7 @@ Finding finding_for(const SourceFacts& facts, const Call& maker, const Call& mov
   if (names_tensor && !device.ends_with(".device")) device += ".device";
   Fix fix{is_torch ? fmt::format("Pass device={} to torch.{}, so that the GPU fills it", device,
                                  maker.method)
-                   : "Make it on the GPU: torch.randn, torch.ones or torch.full with device=",
+                   : remade_text(maker, device),
           is_random                          ? Exactness::changes_training
           : rounds_alike(facts, maker, move) ? Exactness::bit_exact
                                              : Exactness::exact_arithmetic};
@@ -344,6 +380,17 @@ Finding finding_for(const SourceFacts& facts, const Call& maker, const Call& mov
   return finding;
 }
 
+// An evaluation or sampling takes far fewer steps than the training.
+bool is_in_training_step(const SourceFacts& facts, const Call& call) {
+  if (call.statement == nullptr) return false;
+  return is_hot(facts, call) || any_way(facts, call, [](const Way& way) {
+           const bool is_forward =
+               way.is_open() && way.passes_forward && !(way.gradients_off && way.forward_is_off);
+           return (way.trains() || is_forward) && !way.is_shut_for_good &&
+                  !way.is_off_when_launched && !way.is_for_inference;
+         });
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
@@ -355,7 +402,14 @@ std::vector<Finding> find(const SourceFacts& facts) {
       const bool runs =
           trains ? is_hot_or_evaluated(facts, *call) : is_evaluated_on_gpu(facts, *call);
       if (!runs) continue;
-      if (seen.insert(maker).second) findings.push_back(finding_for(facts, *maker, *call));
+      if (!seen.insert(maker).second) continue;
+      Finding finding = finding_for(facts, *maker, *call);
+      if (trains && is_in_training_step(facts, *call)) {
+        add_step(facts, *call->statement, finding);
+      } else {
+        finding.own_level = Level::info;
+      }
+      findings.push_back(std::move(finding));
     }
   }
   return findings;

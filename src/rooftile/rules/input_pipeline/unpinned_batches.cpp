@@ -5,6 +5,7 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/sample_size.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/script/flow/sources.h"
@@ -45,6 +46,8 @@ three quarters of that rate save, which pinned copies attain. From a script alon
 - Pinned memory cannot be swapped out; on hosts short of memory it hurts. Say so in a comment on the line.
 - Calling `.pin_memory()` in the training loop blocks the host as well. Let the loader do it.
 - The dataset lives on the GPU already.
+- Batches of token ids, labels or small digits, or of a size that is not seen: information.
+- Loaders that only an evaluation reads: information, but beside one of training in the same file.
 - The loader has no workers: input_pipeline/loader-stall names both changes, and this is information.
 - `pin_memory` is computed from `torch.cuda.is_available()`, an option that is on by default, or one
   that chooses the GPU itself (`pin_memory=args.cuda`).
@@ -155,7 +158,7 @@ bool copies_by_hand(const SourceFacts& facts, const File& file) {
 }
 
 std::vector<Finding> find(const SourceFacts& facts) {
-  std::vector<Finding> findings;
+  std::vector<Finding> findings, of_evaluation;
   for (const Call* loader : training_loaders(facts)) {
     if (!is_unpinned(facts, *loader) || has_gpu_samples(facts, *loader)) continue;
     if (collates_to_arrays(facts, *loader)) continue;
@@ -177,8 +180,14 @@ std::vector<Finding> find(const SourceFacts& facts) {
         std::move(fix));
     finding.evidence = {Evidence::published(
         "PyTorch performance tuning guide, Enable asynchronous data loading and augmentation")};
-    findings.push_back(std::move(finding));
+    if (!has_large_samples(facts, *loader)) {
+      finding.own_level = Level::info;
+      finding.evidence.push_back(
+          Evidence::to_check("nothing here says that a batch is larger than some 100 KB"));
+    }
+    (is_for_evaluation(facts, *loader) ? of_evaluation : findings).push_back(std::move(finding));
   }
+  add_of_evaluation(std::move(of_evaluation), findings);
   return findings;
 }
 

@@ -161,11 +161,12 @@ std::vector<Finding> find(const SourceFacts& facts) {
           fmt::format("`{}` has a size that depends on values: the host waits for the GPU to learn "
                       "it in every step",
                       code_text(*file, call->expr)),
-          {"Use a fixed size: torch.where(mask, x, 0) or multiply by the mask, or find the "
-           "indices on the host while the batch is made",
+          {"Find the indices on the host while the batch is made; where the rows need not be "
+           "packed together, keep the size fixed: torch.where(mask, x, 0), or multiply by the mask",
            Exactness::exact_arithmetic});
       finding.evidence = {Evidence::published("on CUDA it causes host-device synchronization",
                                               "PyTorch documentation, torch.nonzero")};
+      if (call->statement != nullptr) add_step(facts, *call->statement, finding);
       findings.push_back(std::move(finding));
     }
   }

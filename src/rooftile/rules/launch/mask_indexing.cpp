@@ -67,6 +67,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
            Exactness::exact_arithmetic});
       finding.evidence = {Evidence::published("on CUDA it waits for the device",
                                               "PyTorch documentation, torch.nonzero")};
+      add_step(facts, *statement, finding);
       findings.push_back(std::move(finding));
     }
   }

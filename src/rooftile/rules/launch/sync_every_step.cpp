@@ -11,6 +11,7 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/step_waits.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
@@ -186,6 +187,22 @@ std::string others_text(const Group& group) {
                      group.reads.size() > 6 ? ", ..." : "");
 }
 
+// `lengths = mask.sum(1).cpu()`, and then `pack_padded_sequence(x, lengths)`.
+template <class Takes>
+bool feeds_later(const Expr& read, const Takes& takes) {
+  const Statement* set = read.statement;
+  const bool is_kept = set != nullptr && set->kind == StatementKind::assignment &&
+                       set->target != nullptr && set->target->kind == ExprKind::name;
+  if (!is_kept) return false;
+  return std::ranges::any_of(after(*set), [&](const Statement* later) {
+    return std::ranges::any_of(calls_inside(*later), [&](const Call* call) {
+      return takes(call) && std::ranges::any_of(call->arguments, [&](const Argument& argument) {
+               return uses_variable(argument.value, set->target->word());
+             });
+    });
+  });
+}
+
 // A bound of a slice, or an argument of what wants sizes: range(n), x.split(lengths.tolist()).
 bool gives_size(const Expr& read) {
   constexpr std::string_view kTakers[] = {
@@ -194,7 +211,7 @@ bool gives_size(const Expr& read) {
   const auto takes = [&](const Call* call) {
     return call != nullptr && std::ranges::find(kTakers, call->method) != std::end(kTakers);
   };
-  if (takes(read.call())) return true;
+  if (takes(read.call()) || feeds_later(read, takes)) return true;
   for (const Expr* at = &read; at->parent != nullptr; at = at->parent) {
     if (at->parent->kind == ExprKind::slice || takes(at->parent->call())) return true;
     const bool is_wrapped = at->parent->call() != nullptr && at->parent->call()->method == "int";
@@ -224,8 +241,61 @@ bool goes_back(const SourceFacts& facts, const HostRead& read) {
   });
 }
 
+// `score(pred.cpu().numpy())`: the call of a function for the host that gets the value; null where
+// none but a logger, a container or a conversion does.
+const Call* host_function(const Expr& read) {
+  for (const Expr* outer = read.parent; outer != nullptr; outer = outer->parent) {
+    const Call* call = outer->call();
+    if (call == nullptr) continue;
+    const std::string name = lower(call->method);
+    const bool keeps =
+        call->name.starts_with("torch.") || call->name.starts_with("numpy.") ||
+        is_one_of(call->name, {"float", "int", "bool", "str", "print", "round", "len", "abs", "sum",
+                               "min", "max", "math.isnan", "math.isfinite", "math.isinf"}) ||
+        is_one_of(call->method,
+                  {"cpu",    "numpy", "detach", "item",    "tolist",      "append", "extend",
+                   "update", "add",   "write",  "format",  "set_postfix", "mean",   "sum",
+                   "max",    "min",   "astype", "squeeze", "reshape",     "view"}) ||
+        contains_any(name, {"log", "scalar", "print", "record", "report", "plot", "meter", "track",
+                            "loss", "desc"});
+    if (!keeps) return call;
+  }
+  return nullptr;
+}
+
+// `scores.append(x.cpu())`
+bool is_collected(const Expr& read) {
+  for (const Expr* outer = read.parent; outer != nullptr; outer = outer->parent) {
+    if (outer->call() == nullptr) continue;
+    if (is_one_of(outer->call()->method, {"append", "extend"})) return true;
+  }
+  return false;
+}
+
+// "loss" of loss.item() and float(loss), which the log can keep as it is; empty where it has no
+// short name.
+std::string value_name(const HostRead& read) {
+  const Expr* value = read.expr;
+  while (value->call() != nullptr) {
+    const Call& call = *value->call();
+    const bool reads = call.receiver != nullptr && call.arguments.empty() &&
+                       is_one_of(call.method, {"item", "cpu", "numpy", "tolist", "detach"});
+    const bool converts = call.receiver == nullptr && call.arguments.size() == 1 &&
+                          is_one_of(call.name, {"float", "int", "str"});
+    if (!reads && !converts) return {};
+    value = reads ? call.receiver : call.arguments.front().value;
+  }
+  bool is_named = value->kind == ExprKind::name || value->kind == ExprKind::attribute;
+  visit(value, [&](const Expr& part) { return is_named = is_named && part.call() == nullptr; });
+  return is_named ? code_text(*read.statement->file, value) : std::string();
+}
+
+bool has_copy(const HostRead& read) {
+  return read.call != nullptr && is_one_of(read.call->method, {"cpu", "numpy", "tolist"});
+}
+
 // What to do instead depends on what the host does with the value.
-std::string_view remedy_for(const SourceFacts& facts, const HostRead& read) {
+std::string remedy_for(const SourceFacts& facts, const HostRead& read) {
   if (goes_back(facts, read)) {
     return "Compute it on the GPU: what is made of the value is copied back there, and each read "
            "empties the launch queue";
@@ -243,8 +313,8 @@ std::string_view remedy_for(const SourceFacts& facts, const HostRead& read) {
     }
   }
   if (gives_size(*read.expr)) {
-    return "Take the number on the host before the batch is moved: a size cannot stay on the GPU, "
-           "and each read empties the launch queue";
+    return "Take the number on the host before the batch is moved, as in the collate function: a "
+           "size cannot stay on the GPU, and each read empties the launch queue";
   }
   const StatementKind kind = read.statement->kind;
   const bool decides =
@@ -253,8 +323,28 @@ std::string_view remedy_for(const SourceFacts& facts, const HostRead& read) {
     return "Let the GPU decide (torch.where, a mask), or check every ~50 steps: each "
            "check empties the launch queue";
   }
-  return "Accumulate x.detach() on the GPU and log every ~50 steps: "
-         "each read empties the launch queue";
+  if (has_copy(read) && host_function(*read.expr) != nullptr) {
+    return fmt::format(
+        "Compute it with tensors on the GPU, or only in the steps that log it: {} works on the "
+        "host, and each read empties the launch queue",
+        host_function(*read.expr)->method);
+  }
+  if (has_copy(read) && is_collected(*read.expr)) {
+    return "Keep the tensors on the GPU in the list (detach()), and copy them once, where they are "
+           "used: each read empties the launch queue";
+  }
+  const std::string name = value_name(read);
+  return fmt::format(
+      "Add {} up on the GPU, and read it every ~50 steps: each read empties the "
+      "launch queue",
+      name.empty() ? "the value" : name + ".detach()");
+}
+
+// A single read of a step that waits for the GPU anyway gains little.
+bool is_beside_needed_wait(const SourceFacts& facts, const HostRead& read) {
+  const auto loops = step_loops_of(facts, *read.statement);
+  return !loops.empty() &&
+         std::ranges::all_of(loops, [&](const Loop* loop) { return waits_anyway(facts, *loop); });
 }
 
 std::vector<Finding> find(const SourceFacts& facts) {
@@ -269,9 +359,15 @@ std::vector<Finding> find(const SourceFacts& facts) {
     Finding finding = finding_at(file, first.expr->range.begin, "step",
                                  fmt::format("`{}` makes the host wait for the GPU in every step{}",
                                              code_text(file, first.expr), others_text(group)),
-                                 {std::string(remedy_for(facts, first)), Exactness::bit_exact});
+                                 {remedy_for(facts, first), Exactness::bit_exact});
     finding.evidence = {Evidence::published(
         "PyTorch performance tuning guide, Avoid unnecessary CPU-GPU synchronization")};
+    add_step(facts, *first.statement, finding);
+    if (group.reads.size() == 1 && is_beside_needed_wait(facts, first)) {
+      finding.own_level = Level::info;
+      finding.evidence.push_back(
+          Evidence::found("the host needs another value in each step by nature, and waits for it"));
+    }
     findings.push_back(std::move(finding));
   }
   return findings;

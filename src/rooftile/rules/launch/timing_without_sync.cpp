@@ -1,10 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/iteration.h"
+#include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
@@ -14,9 +19,11 @@ namespace timing_without_sync {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-The difference of two clock reads within one step, around calls of a module or a backward, with
-nothing between them that waits for the GPU. Also over whole passes: `meter.update(time() - end)`
-with `end = time()` at the end of each pass, and no wait in any part that every pass runs.
+The difference of two clock reads within one step, around calls of a module or a backward that nothing
+waits for before the second read. Reads of values, `synchronize()` and copies without `non_blocking` wait for
+what was launched before them, also in functions that are called. Also over whole passes:
+`meter.update(time() - end)` with `end = time()` at the end of each pass, and no wait in any part that every
+pass runs.
 
 ## Why it costs time
 Kernels run on after the call returns: the clock measures how long the launches took. Decisions
@@ -33,8 +40,8 @@ time says what there is to gain.
 ## When not to
 - The interval covers an epoch or the whole run, whose end waits anyway.
 - Only loading of data is timed.
-- Something between the reads waits: `.item()`, `.cpu()`, `synchronize()`. Over whole passes, a
-  wait in every hundredth pass does not count: the passes between are measured as launches.
+- Something waits behind the forward and backward: `.item()`, `.cpu()`, `synchronize()`, a copy. Over whole
+  passes, a wait in every hundredth pass does not count: the passes between are measured as launches.
 
 ## Evidence
 - PyTorch CUDA semantics note, "Asynchronous execution": time measurements without
@@ -65,16 +72,40 @@ const Statement* started_at(const Expr& part) {
   return is_start ? binding : nullptr;
 }
 
-struct Interval {
-  bool has_gpu_work = false;
-  bool waits = false;
+// What is done between two clock reads, in the order in which it runs.
+struct Event {
+  const Call* call = nullptr;  // null for a read that no call does
+  bool waits = false, works = false;
 };
+using Interval = std::vector<Event>;
+
+// The work that nothing waits for any more.
+std::vector<const Call*> left_running(const Interval& interval) {
+  const auto last = std::find_if(interval.rbegin(), interval.rend(),
+                                 [](const Event& event) { return event.waits; });
+  std::vector<const Call*> left;
+  for (auto event = last.base(); event != interval.end(); ++event) {
+    if (event->works) left.push_back(event->call);
+  }
+  return left;
+}
+
+bool has_wait(const Interval& interval) { return std::ranges::any_of(interval, &Event::waits); }
 
 // `self.model(x)`, also where nothing shows what the model is.
 bool is_named_model(const Call& call) {
   const Expr* callee = call.expr->children().empty() ? nullptr : call.expr->children().front();
   return call.target == nullptr && callee != nullptr && callee->type->is(TypeKind::unknown) &&
          is_one_of(last_name(callee), {"model", "net", "network"});
+}
+
+// Not a loss, which is little work.
+bool is_network(const Call& call) {
+  const Expr* callee = call.expr->children().empty() ? nullptr : call.expr->children().front();
+  const bool is_loss =
+      callee != nullptr && (callee->type->is(TypeKind::loss) ||
+                            contains_any(lower(last_name(callee)), {"loss", "criterion"}));
+  return !is_loss && (call.name == "torch.nn.Module.__call__" || is_named_model(call));
 }
 
 bool is_gpu_work(const Call& call) {
@@ -84,17 +115,20 @@ bool is_gpu_work(const Call& call) {
 
 // model(x), or train(batch) that calls it.
 bool runs_gpu_work(const Call& call) {
-  if (is_gpu_work(call)) return true;
   constexpr int kMaxLevels = 2;
-  bool found = false;
-  if (call.target != nullptr) {
-    for_functions_below(*call.target, kMaxLevels, [&](const FunctionDef& one) {
-      found =
-          found || std::ranges::any_of(one.calls, [](const Call* c) { return is_gpu_work(*c); });
-      return !found;
-    });
-  }
-  return found;
+  return is_gpu_work(call) ||
+         (call.target != nullptr && any_call_below(*call.target, kMaxLevels, is_gpu_work));
+}
+
+// `images.cuda()`: without non_blocking the host waits for the copy, and for all that the GPU was
+// given before.
+bool waits_for_copy(const SourceFacts& facts, const Call& call) {
+  if (!copies_to_device(facts, call) || call.receiver_type().on_gpu()) return false;
+  return std::ranges::all_of(std::to_array<std::string_view>({"non_blocking", "async"}),
+                             [&](std::string_view name) {
+                               const Value given = facts.argument(call, name);
+                               return given.absent() || given.is_false();
+                             });
 }
 
 // What becomes of a prediction is mostly made on the host: boxes = self.post_process(batch, preds).
@@ -153,25 +187,76 @@ bool is_rare(const SourceFacts& facts, const Statement& statement, const Stateme
   return false;
 }
 
+// Whether a backward of the project's own in the call's programs reads values.
+bool has_waiting_backward(const SourceFacts& facts, const Call& call) {
+  if (call.method != "backward") return false;
+  const auto waits = [&](const ClassDef* def) {
+    const FunctionDef* backward = def->is_autograd_function ? def->method("backward") : nullptr;
+    return backward != nullptr && any_call_below(*backward, kMaxCallDepth, [&](const Call& inner) {
+             return waits_itself(facts, inner);
+           });
+  };
+  return std::ranges::any_of(facts.programs_of(*call.file), [&](const Program* program) {
+    return std::ranges::any_of(program->files, [&](const File* file) {
+      return std::ranges::any_of(file->classes, waits);
+    });
+  });
+}
+
+// The host waits behind what the call gives the GPU, or before it.
+bool waits_here(const SourceFacts& facts, const Call& call) {
+  return waits_itself(facts, call) || waits_for_copy(facts, call) ||
+         has_waiting_backward(facts, call);
+}
+
+bool is_rarely(const IteratedCall& one) {
+  return std::ranges::any_of(one.branches,
+                             [](const Branch& branch) { return contains(branch.condition, "%"); });
+}
+
+// What an own function does when it is called.
+void add_events_below(const SourceFacts& facts, const FunctionDef& function, Interval& interval) {
+  for (const IteratedCall& one : iteration_of(facts, function.body).calls) {
+    const bool waits = waits_here(facts, *one.call);
+    const bool works = is_gpu_work(*one.call);
+    if ((waits && !is_rarely(one)) || works) interval.push_back({one.call, waits, works});
+  }
+  const auto& reads = host_reads(facts, *function.file);
+  const bool reads_value = std::ranges::any_of(reads, [&](const HostRead& read) {
+    return read.call == nullptr && read.statement->function == &function;
+  });
+  if (reads_value) interval.push_back({nullptr, true, false});
+}
+
 // What has the later clock read inside, as `print(loss, time() - start)`, runs after it.
 Interval between(const SourceFacts& facts, const Statement& start, const Statement& last,
                  std::uint32_t end) {
   const File& file = *start.file;
   const std::uint32_t begin = start.range.begin;
   const Statement* loop = step_loop_around(start);
-  Interval interval;
+  std::vector<std::pair<std::uint32_t, Interval>> parts;
   for (const Call* call : file.calls) {
     const ByteRange at = call->expr->range;
     if (at.begin <= begin || at.begin >= end || at.end > end || is_clock(*call)) continue;
-    interval.has_gpu_work = interval.has_gpu_work || runs_gpu_work(*call);
-    const bool waits = waits_for_gpu(facts, *call) || may_read_result(*call);
-    interval.waits = interval.waits || (waits && !is_rare(facts, *call->statement, loop, last));
+    if (call->statement->function != start.function) continue;
+    const bool waits = waits_here(facts, *call) || may_read_result(*call);
+    Interval part{
+        {call, waits && !is_rare(facts, *call->statement, loop, last), is_gpu_work(*call)}};
+    if (call->target != nullptr && !is_rare(facts, *call->statement, loop, last)) {
+      add_events_below(facts, *call->target, part);
+    }
+    parts.emplace_back(at.end, std::move(part));
   }
   for (const HostRead& read : host_reads(facts, file)) {
     const ByteRange at = read.expr->range;
-    const bool is_inside = at.begin > begin && at.end <= end;
-    if (is_inside && !is_rare(facts, *read.statement, loop, last)) interval.waits = true;
+    const bool is_inside =
+        at.begin > begin && at.end <= end && read.statement->function == start.function;
+    if (!is_inside || is_rare(facts, *read.statement, loop, last)) continue;
+    parts.emplace_back(at.end, Interval{{read.call, true, false}});
   }
+  std::ranges::stable_sort(parts, {}, [](const auto& part) { return part.first; });
+  Interval interval;
+  for (const auto& [at, part] : parts) interval.insert(interval.end(), part.begin(), part.end());
   return interval;
 }
 
@@ -216,7 +301,31 @@ bool follows_gpu_work(const Statement& statement) {
   return std::ranges::any_of(calls, [](const Call* call) { return runs_gpu_work(*call); });
 }
 
-bool is_untimed_work(const SourceFacts& facts, const Expr& part, const Statement& start) {
+// An interval in a step that leaves out GPU work.
+struct Untimed {
+  const Statement* start = nullptr;
+  const Call* work = nullptr;  // that runs on; null where nothing at all waits
+};
+
+// A backward, or the only forward: of several that are waited for a last one is little.
+const Call* main_work_left(const Interval& interval, const std::vector<const Call*>& left) {
+  const auto backward = std::ranges::find(left, "backward", &Call::method);
+  if (backward != left.end()) return *backward;
+  const auto runs_network = [](const Event& event) {
+    return event.works && is_network(*event.call);
+  };
+  const auto network =
+      std::ranges::find_if(left, [](const Call* call) { return is_network(*call); });
+  const bool is_only =
+      network != left.end() &&
+      std::ranges::count_if(interval, runs_network) ==
+          std::ranges::count_if(left, [](const Call* one) { return is_network(*one); });
+  return is_only ? *network : nullptr;
+}
+
+// The forward and backward count; behind a wait the update of the weights alone is little.
+std::optional<Untimed> untimed_work(const SourceFacts& facts, const Expr& part,
+                                    const Statement& start) {
   const Statement* loop = step_loop_around(start);
   const Expr* now = resolved(part.children()[0]);
   // `print(t3 - t2)` behind the loop tells of its last pass.
@@ -225,13 +334,16 @@ bool is_untimed_work(const SourceFacts& facts, const Expr& part, const Statement
   const Statement& last = is_behind ? *now->statement : *part.statement;
   const bool is_in_step =
       loop != nullptr ? is_within(last, *loop) : is_function_of_step(facts, start, last);
-  if (!is_in_step) return false;
-  if (start.range.begin >= part.range.begin) return false;
-  if (!trains_on_gpu(facts, *start.file) && !is_evaluated_on_gpu(facts, *now->call())) return false;
+  if (!is_in_step || start.range.begin >= part.range.begin) return {};
+  if (!trains_on_gpu(facts, *start.file) && !is_evaluated_on_gpu(facts, *now->call())) return {};
+  if (!is_used(part) || !is_reached_by_default(facts, *part.statement)) return {};
   const Interval interval =
       between(facts, start, last, std::min(now->range.begin, part.range.begin));
-  return interval.has_gpu_work && !interval.waits && is_used(part) &&
-         is_reached_by_default(facts, *part.statement);
+  const std::vector<const Call*> left = left_running(interval);
+  if (left.empty()) return {};
+  if (!has_wait(interval)) return Untimed{&start, nullptr};
+  const Call* main = main_work_left(interval, left);
+  return main == nullptr ? std::nullopt : std::optional(Untimed{&start, main});
 }
 
 bool is_clock_read(const Expr* value) {
@@ -288,28 +400,47 @@ bool is_untimed_pass(const SourceFacts& facts, const Expr& part, const Statement
   }
   bool has_work = false;
   for (const IteratedCall& one : iteration_of(facts, loop.body).calls) {
-    const bool is_rarely =
-        std::any_of(one.branches.begin(), one.branches.end(),
-                    [](const Branch& branch) { return contains(branch.condition, "%"); });
     const bool is_untimed = one.anchor != nullptr && is_outside(*one.anchor);
-    if (!is_rarely && !is_untimed && waits_for_gpu(facts, *one.call)) return false;
+    const bool waits = waits_for_gpu(facts, *one.call) || waits_for_copy(facts, *one.call);
+    if (!is_rarely(one) && !is_untimed && waits) return false;
     const bool is_work =
         one.call->name == "torch.nn.Module.__call__" || one.call->method == "backward";
     const bool is_timed = one.anchor != nullptr && (one.anchor->range.begin < part.range.begin ||
                                                     one.anchor->range.begin > again.range.begin);
-    has_work = has_work || (is_work && is_timed && !is_rarely);
+    has_work = has_work || (is_work && is_timed && !is_rarely(one));
   }
   return has_work && is_used(part) && is_reached_by_default(facts, *part.statement);
 }
 
-// The earlier clock read of a difference that measures launches only; null where it does not.
-const Statement* untimed_start(const SourceFacts& facts, const Expr& part) {
-  if (const Statement* start = started_at(part)) {
-    return is_untimed_work(facts, part, *start) ? start : nullptr;
-  }
+// A difference of clock reads that leaves out GPU work.
+std::optional<Untimed> untimed(const SourceFacts& facts, const Expr& part) {
+  if (const Statement* start = started_at(part)) return untimed_work(facts, part, *start);
   const Statement* loop = part.statement == nullptr ? nullptr : step_loop_around(*part.statement);
   const Statement* again = loop == nullptr ? nullptr : set_again(part, *loop);
-  return again != nullptr && is_untimed_pass(facts, part, *again, *loop) ? again : nullptr;
+  const bool is_untimed = again != nullptr && is_untimed_pass(facts, part, *again, *loop);
+  return is_untimed ? std::optional(Untimed{again, nullptr}) : std::nullopt;
+}
+
+Finding finding_for(const Expr& part, const Untimed& found) {
+  const File& file = *part.statement->file;
+  const std::string measured = code_text(file, &part);
+  Finding finding = finding_at(
+      file, resolved(part.children()[0])->range.begin, "step",
+      found.work == nullptr
+          ? fmt::format("`{}` measures how long the launches took: nothing since {} waits for the "
+                        "GPU",
+                        measured, place_text(*found.start, file))
+          : fmt::format("`{}` leaves out what the GPU has yet to do: nothing waits for `{}` ({}) "
+                        "before the clock is read",
+                        measured, code_text(*found.work->file, found.work->expr),
+                        place_text(*found.work, file)),
+      {"Call torch.cuda.synchronize() before each clock read while measuring, or use "
+       "torch.cuda.Event(enable_timing=True)",
+       Exactness::bit_exact});
+  finding.evidence = {
+      Evidence::published("time measurements without synchronizations are not accurate",
+                          "PyTorch CUDA semantics note, Asynchronous execution")};
+  return finding;
 }
 
 std::vector<Finding> find(const SourceFacts& facts) {
@@ -319,20 +450,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
     for (const Statement* statement : file->statements) {
       for_own_expressions(*statement, [&](const Expr* expr) {
         visit(expr, [&](const Expr& part) {
-          const Statement* start = untimed_start(facts, part);
-          if (start == nullptr) return true;
-          Finding finding = finding_at(
-              *file, resolved(part.children()[0])->range.begin, "step",
-              fmt::format("`{}` measures how long the launches took: nothing since {} waits for "
-                          "the GPU",
-                          code_text(*file, &part), place_text(*start, *file)),
-              {"Call torch.cuda.synchronize() before each clock read while measuring, or use "
-               "torch.cuda.Event(enable_timing=True)",
-               Exactness::bit_exact});
-          finding.evidence = {
-              Evidence::published("time measurements without synchronizations are not accurate",
-                                  "PyTorch CUDA semantics note, Asynchronous execution")};
-          findings.push_back(std::move(finding));
+          const auto found = untimed(facts, part);
+          if (found) findings.push_back(finding_for(part, *found));
           return true;
         });
       });

@@ -9,6 +9,7 @@
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/model_size.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/trained_parts.h"
 #include "rooftile/analysis/source/tutorials.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
@@ -36,8 +37,10 @@ In fp32, GEMMs run on CUDA cores: 19.5 TFLOPS on an A100, against 312 in bf16 an
 Activations take twice the memory and bandwidth.
 
 ## How to fix
-`with torch.autocast("cuda", dtype=torch.bfloat16):` around the forward and the loss, backward
-outside. On GPUs before Ampere use `torch.float16` and a `GradScaler`. TF32 alone is one line on Ampere and
+`with torch.autocast("cuda", dtype=torch.bfloat16):` around the forward and a loss of the library, backward
+outside. bf16 has 8 bits: an output that is a value (a coordinate, a sample of audio) and a loss of one's own
+stay in fp32. On GPUs before Ampere, and for LSTM and GRU, which cuDNN runs in fp16 under autocast, use
+`torch.float16` and a `GradScaler`. TF32 alone is one line on Ampere and
 later: `torch.set_float32_matmul_precision("high")`.
 
 ## How the saving is estimated
@@ -51,11 +54,13 @@ alone nothing is estimated.
 - Scientific code, eigenvalue solvers and some losses need fp32. Float64 and second-order derivatives in
   scripts: not reported. Nor are reinforcement learning and adversarial training.
 - Tutorials on MNIST, unless it is one of several data sets to choose from.
+- Frozen networks, those inside of losses, and those that nothing builds: not what is trained.
 - Programs that train only a linear head, on features computed without gradients or frozen.
 - An option for it exists, even if it is off by default.
 
 ## Evidence
 - PyTorch performance tuning guide, "Use Mixed Precision and AMP": up to 3 times as fast on Volta and newer.
+- PyTorch, `aten/src/ATen/cudnn/AutocastRNN.cpp`: weights and inputs of recurrent layers become fp16.
 - PyTorch recipe "Automatic Mixed Precision": what to expect, and where nothing is gained.
 - NVIDIA, GTC 2019 S9998: ResNet-50 on one V100, 355 images/s in fp32, 710 with AMP.
 - PyTorch CUDA semantics note, TF32: 10240 x 10240 on an A100 takes 0.11 s in fp32, 0.016 s in TF32.
@@ -163,25 +168,37 @@ const Call* call_in_step(const Program& program) {
   return nullptr;
 }
 
-Finding finding_for(const SourceFacts& facts, const Program& program, const SizedLayer& layer,
-                    const Device* gpu) {
+bool has_recurrent_layer(const SourceFacts& facts, const Program& program) {
+  const TrainedParts& parts = trained_parts(facts, program);
+  const auto layers = calls_in(facts, program, {"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"});
+  return std::ranges::any_of(layers, [&](const Call* layer) { return is_part(parts, *layer); });
+}
+
+std::string remedy(const SourceFacts& facts, const Program& program, const Device* gpu) {
   const bool has_bf16 = gpu == nullptr || gpu->has_tensor_cores(Dtype::bf16);
+  const bool is_recurrent = has_recurrent_layer(facts, program);
   constexpr TorchVersion kFirstAutocast{1, 10};
   const std::string_view how =
-      has_bf16
-          ? "dtype=torch.bfloat16), a hand-written loss on its outputs in fp32: bf16 needs no "
-            "loss scaling"
-          : "dtype=torch.float16), a hand-written loss on its outputs in fp32, and step through "
-            "torch.amp.GradScaler(\"cuda\")";
-  const Fix fix{fmt::format("Run the forward pass under torch.autocast(\"cuda\", {}{}", how,
-                            facts.runs_before(kFirstAutocast)
-                                ? " (PyTorch 1.10 or newer; the project states an older one)"
-                                : ""),
-                Exactness::changes_numerics};
+      is_recurrent ? "torch.float16), and step through torch.amp.GradScaler(\"cuda\"): cuDNN runs "
+                     "LSTM and GRU in fp16 there, whatever dtype is given"
+      : has_bf16   ? "torch.bfloat16): bf16 needs no loss scaling"
+                   : "torch.float16), and step through torch.amp.GradScaler(\"cuda\")";
+  return fmt::format(
+      "Run the forward pass under torch.autocast(\"cuda\", dtype={}; outputs that are values "
+      "rather than class scores, and a hand-written loss, stay in fp32{}",
+      how,
+      facts.runs_before(kFirstAutocast)
+          ? " (PyTorch 1.10 or newer; the project states an older one)"
+          : "");
+}
+
+Finding finding_for(const SourceFacts& facts, const Program& program, const TrainedLayer& trained,
+                    const Device* gpu) {
+  const SizedLayer& layer = trained.layer;
+  const Fix fix{remedy(facts, program, gpu), Exactness::changes_numerics};
   const std::string message = fmt::format(
-      "the model ({}) is trained in fp32: the Tensor Cores multiply bf16 and fp16 several times as "
-      "fast",
-      layer.text);
+      "{} is trained in fp32: the Tensor Cores multiply bf16 and fp16 several times as fast",
+      trained.model_text());
   const TrainingPlace place = training_place(facts, program);
   const Call* forward = place.loop == nullptr ? call_in_step(program) : place.forward;
   Finding finding = forward != nullptr      ? finding_at(*forward, message, fix)
@@ -189,13 +206,18 @@ Finding finding_for(const SourceFacts& facts, const Program& program, const Size
                                             : finding_at(*layer.call, message, fix);
   const bool is_same_line = finding.location.file == layer.call->file->path;
   finding.evidence = {
-      is_same_line ? Evidence::found(fmt::format("{} at {}", layer.text,
-                                                 place_text(*layer.call, *layer.call->file)))
-                   : Evidence::found(fmt::format("{} in {}", layer.text, layer.call->file->path)),
       Evidence::found(
           "no autocast, 16-bit weights, precision option or TF32 switch anywhere in the program"),
       Evidence::published("PyTorch performance tuning guide, Use mixed precision and AMP"),
       Evidence::to_check("settle it with a trace: rooftile check train.py trace.json.gz")};
+  if (trained.is_certain) {
+    finding.evidence.insert(
+        finding.evidence.begin(),
+        Evidence::found(
+            is_same_line
+                ? fmt::format("{} at {}", layer.text, place_text(*layer.call, *layer.call->file))
+                : fmt::format("{} in {}", layer.text, layer.call->file->path)));
+  }
   return finding;
 }
 
@@ -206,9 +228,9 @@ std::vector<Finding> find(const SourceFacts& facts, const Device* gpu) {
         is_numerically_strict(facts, *program))
       continue;
     if (is_reinforcement_learning(*program) || trains_tensors_only(*program)) continue;
-    const auto layer = tensor_core_sized_layer(facts, *program);
+    const auto layer = trained_layer(facts, *program, tensor_core_sized_layer);
     if (!layer || is_adversarial(facts, *program)) continue;
-    if (trains_head_only(facts, *program, *layer->call)) continue;
+    if (trains_head_only(facts, *program, *layer->layer.call)) continue;
     Finding finding = finding_for(facts, *program, *layer, gpu);
     // Programs that share their training loop are changed there, all at once.
     const bool is_new = std::ranges::none_of(findings, [&](const Finding& other) {

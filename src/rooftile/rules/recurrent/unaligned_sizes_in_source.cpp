@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "rooftile/analysis/source/chosen_precision.h"
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/rules/source_finding.h"
@@ -77,6 +78,7 @@ Finding input_finding(const Call& call, const Size& size) {
 std::vector<Finding> unaligned_recurrent_sizes(const source::SourceFacts& facts) {
   using namespace unaligned_sizes_in_source;
   std::vector<Finding> findings;
+  ProgramQuestion precision(chooses_precision);
   for (const Call* call :
        training_calls(facts, {"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})) {
     if (const auto hidden = unaligned_argument(facts, *call, "hidden_size", 1)) {
@@ -86,6 +88,8 @@ std::vector<Finding> unaligned_recurrent_sizes(const source::SourceFacts& facts)
     } else {
       continue;
     }
+    // In fp32 and TF32 rows are aligned from 4 elements on, and hardly matter.
+    if (!precision.holds_for(facts, *call->file)) findings.back().own_level = Level::info;
     findings.back().evidence = {
         Evidence::published("input and hidden size divisible by 8 in fp16",
                             "NVIDIA Recurrent Layers User's Guide, checklist")};

@@ -268,7 +268,7 @@ class Reach {
   void root(const SourceFacts& facts, const std::vector<const FunctionDef*>& functions) {
     for (const FunctionDef* function : functions) {
       if (has_callers(*function)) continue;
-      begin(facts, *function, !is_unused(facts, *function));
+      begin(facts, *function, !is_unused(facts, *function) && !is_overridden(facts, *function));
     }
     for (const FunctionDef* function : functions) {
       const bool is_called_at_top = std::ranges::any_of(function->callers, [&](const Call* caller) {
@@ -520,6 +520,19 @@ const Ways& ways_to(const SourceFacts& facts, const Call& call) {
 
 namespace {
 
+// `config.use_experts` of an object that is made out of sight, where an option of that name is off
+// by default.
+bool is_off_as_option(const SourceFacts& facts, const Expr& flag) {
+  const auto& options = facts.store().options;
+  const auto found = options.find(flag.word());
+  if (flag.kind != ExprKind::attribute || found == options.end() || found->second.several) {
+    return false;
+  }
+  const Option& option = found->second;
+  return option.action == "store_true" ||
+         (option.value != nullptr && facts.value(option.value).is_false());
+}
+
 // A class that calls make, each of them under a switch that is off by default; a name that chooses
 // one of several is none.
 bool is_made_by_switch(const SourceFacts& facts, const ClassDef& def) {
@@ -527,7 +540,9 @@ bool is_made_by_switch(const SourceFacts& facts, const ClassDef& def) {
     const bool is_plain =
         guard.expr != nullptr && !guard.negated &&
         (guard.expr->kind == ExprKind::name || guard.expr->kind == ExprKind::attribute);
-    return is_plain && facts.value(guard.expr).is_false();
+    if (!is_plain) return false;
+    const Value value = facts.value(guard.expr);
+    return value.is_false() || (value.unknown() && is_off_as_option(facts, *guard.expr));
   };
   const auto& makers = facts.calls(def.full_name);
   return !makers.empty() && std::ranges::none_of(makers, [&](const Call* maker) {

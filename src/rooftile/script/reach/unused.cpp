@@ -155,12 +155,21 @@ bool is_taken_by_name(const SourceFacts& facts, const File& file) {
   return known[&file] = is_taken;
 }
 
+// `loaded = import_module(name)`, and then `loaded.__dict__.items()`: all that a configuration file
+// sets, which runs nothing else.
+bool reads_settings(const Call& load) {
+  const Expr* target = load.statement == nullptr ? nullptr : load.statement->target;
+  return target != nullptr && target->kind == ExprKind::name &&
+         contains(load.file->text, std::string(target->word()) + ".__dict__.items()");
+}
+
 // A name of a configuration, or of what a program of the file takes by a name that is not known.
 bool may_be_chosen(const SourceFacts& facts, const File& file, std::string_view name) {
   const auto names_it = [&](const auto& each) { return contains(each->text, name); };
   const auto programs = facts.programs_of(file);
   const auto is_in_program = [&](const Call* call) {
-    return std::ranges::any_of(programs, [&](const auto* one) { return one->has(*call->file); });
+    return !reads_settings(*call) &&
+           std::ranges::any_of(programs, [&](const auto* one) { return one->has(*call->file); });
   };
   return is_taken_by_name(facts, file) ||
          std::ranges::any_of(facts.method_calls("import_module"), is_in_program) ||
@@ -229,6 +238,33 @@ bool is_unused(const SourceFacts& facts, const ClassDef& def) {
   const bool may_be =
       def.decorators.empty() && def.statement->parent == nullptr && !has_own_base(def);
   return is_known_unused(facts, def, may_be);
+}
+
+bool is_overridden(const SourceFacts& facts, const FunctionDef& method) {
+  const ClassDef* def = method.class_def;
+  if (def == nullptr || !method.callers.empty() || may_be_chosen(facts, *def->file, def->name)) {
+    return false;
+  }
+  if (!facts.calls(def->full_name).empty()) return false;
+  const auto is_of_class = [&](const Call* call) {
+    return call->receiver != nullptr && call->receiver->full_name() == def->full_name;
+  };
+  if (std::ranges::any_of(facts.method_calls("from_pretrained"), is_of_class)) return false;
+  bool is_derived = false;
+  for (const auto& file : facts.files) {
+    for (const ClassDef* other : file->classes) {
+      const bool derives = std::ranges::any_of(other->bases, [&](const Expr* base) {
+        return base->type != nullptr && base->type->class_def == def;
+      });
+      if (!derives) continue;
+      is_derived = true;
+      if (std::ranges::find(other->methods, method.name, &FunctionDef::name) ==
+          other->methods.end()) {
+        return false;
+      }
+    }
+  }
+  return is_derived;
 }
 
 bool stands_in_unused(const SourceFacts& facts, const Statement& statement) {

@@ -11,6 +11,9 @@ namespace rooftile::source {
 // program has no entry: who uses it may be outside.
 bool is_unused(const SourceFacts& facts, const FunctionDef& function);
 bool is_unused(const SourceFacts& facts, const ClassDef& def);
+// A method whose class is only derived from: each class that is seen to derive from it has one of
+// its own, none of these runs it, and none makes the class itself.
+bool is_overridden(const SourceFacts& facts, const FunctionDef& method);
 // Whether the statement stands in such a function or class.
 bool stands_in_unused(const SourceFacts& facts, const Statement& statement);
 

@@ -1,0 +1,132 @@
+#include "rooftile/analysis/source/sample_size.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+
+#include "rooftile/analysis/source/loaders.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+#include "rooftile/script/flow/sources.h"
+#include "rooftile/workload/source_store.h"
+
+namespace rooftile::source {
+namespace {
+
+// Digits and letters of 28 by 28 pixels.
+bool has_small_images(std::string_view name) {
+  return contains_any(name, {"MNIST", "USPS", "Omniglot", "FakeData"});
+}
+
+// What reads or changes images, audio, video or volumes.
+bool is_of_media(const Call& call) {
+  const std::string_view name = call.name;
+  if (name.starts_with("torchvision.datasets.")) return !has_small_images(name);
+  if (name.starts_with("torchvision.io.") || name.starts_with("torchaudio.") ||
+      name.starts_with("albumentations.") || name.starts_with("monai.") ||
+      name.starts_with("librosa.") || name.starts_with("nibabel.") ||
+      name.starts_with("SimpleITK.") || name.starts_with("decord.") ||
+      name.starts_with("soundfile.") || name.starts_with("imageio.") ||
+      name.starts_with("tifffile.") || name.starts_with("rasterio.") ||
+      name.starts_with("pydicom.") || name.starts_with("skimage.io.")) {
+    return true;
+  }
+  return is_one_of(name, {"cv2.imread", "cv2.imdecode", "PIL.Image.open", "PIL.Image.fromarray",
+                          "h5py.File", "scipy.io.wavfile.read",
+                          "torchvision.transforms.functional.to_tensor"}) ||
+         is_one_of(call.method, {"ImageFolder", "imread", "pil_loader", "default_loader",
+                                 "ToPILImage", "RandomResizedCrop", "CenterCrop", "RandomCrop",
+                                 "RandomHorizontalFlip", "ColorJitter"});
+}
+
+// A file that is opened for one sample: np.load(path) in __getitem__.
+bool loads_file(const Call& call) {
+  return is_one_of(call.name, {"numpy.load", "torch.load", "numpy.memmap", "numpy.fromfile"});
+}
+
+bool reads_media(const FunctionDef& function, bool is_for_sample) {
+  return any_call_below(function, kMaxCallDepth, [&](const Call& call) {
+    return is_of_media(call) || (is_for_sample && loads_file(call));
+  });
+}
+
+bool reads_media(const ClassDef& def) {
+  return std::ranges::any_of(lineage(&def), [](const ClassDef* each) {
+    const bool is_library_folder = std::ranges::any_of(each->bases, [](const Expr* base) {
+      return base->full_name().starts_with("torchvision.datasets.") &&
+             !has_small_images(base->full_name());
+    });
+    return is_library_folder || std::ranges::any_of(each->methods, [](const FunctionDef* method) {
+             return reads_media(*method, method->name == "__getitem__");
+           });
+  });
+}
+
+enum class Answer { no, yes, unknown };
+
+// What a call that makes a data set says of the samples, with what it is given: transforms, other
+// data sets.
+Answer media_of(const Call& made) {
+  if (has_small_images(made.name)) return Answer::no;
+  bool has_media = false, is_open = false;
+  visit(made.expr, [&](const Expr& part) {
+    const Expr* inner = resolved(&part);
+    const ClassDef* def = inner->type->class_def;
+    const bool is_given = &part != made.expr;
+    has_media = has_media || (inner->call() != nullptr && is_of_media(*inner->call())) ||
+                (def != nullptr && def->is_dataset && reads_media(*def));
+    is_open = is_open || (is_given && inner->kind == ExprKind::name &&
+                          (inner->type->is(TypeKind::unknown) ||
+                           (inner->type->is(TypeKind::dataset) && def == nullptr)));
+    return !has_media;
+  });
+  if (has_media) return Answer::yes;
+  if (is_one_of(made.name, {"torch.utils.data.TensorDataset", "list", "zip", "range"})) {
+    return Answer::no;
+  }
+  const ClassDef* def = made.expr->type->class_def;
+  const bool is_own = def != nullptr && def->is_dataset;
+  return is_own && !is_open ? Answer::no : Answer::unknown;
+}
+
+Answer media_in(const SourceFacts& facts, const Expr& dataset) {
+  bool is_open = false;
+  for (const Expr* origin : script::origins(facts, dataset)) {
+    const Call* made = origin->call() != nullptr ? origin->call() : origin->type->made_by;
+    const Answer answer = made == nullptr ? Answer::unknown : media_of(*made);
+    if (answer == Answer::yes) return answer;
+    is_open = is_open || answer == Answer::unknown;
+  }
+  return is_open ? Answer::unknown : Answer::no;
+}
+
+struct MediaByFile {
+  std::unordered_map<const File*, bool> files;
+};
+
+bool handles_media(const SourceFacts& facts, const File& file) {
+  auto& known = facts.store().kept<MediaByFile>().files;
+  const auto [found, is_new] = known.try_emplace(&file, false);
+  if (is_new) {
+    found->second = std::ranges::any_of(file.calls, [](const Call* call) {
+      return is_of_media(*call) && call->name != "h5py.File";
+    });
+  }
+  return found->second;
+}
+
+}  // namespace
+
+bool has_large_samples(const SourceFacts& facts, const Call& loader) {
+  const Expr* dataset = dataset_of(loader);
+  const Answer answer = dataset == nullptr ? Answer::unknown : media_in(facts, *dataset);
+  if (answer != Answer::unknown) return answer == Answer::yes;
+  // The data set is not seen: what the training programs read.
+  return std::ranges::any_of(
+      training_programs_of(facts, *loader.file), [&](const Program* program) {
+        return std::ranges::any_of(program->files,
+                                   [&](const File* file) { return handles_media(facts, *file); });
+      });
+}
+
+}  // namespace rooftile::source

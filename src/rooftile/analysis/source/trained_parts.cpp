@@ -1,0 +1,223 @@
+#include "rooftile/analysis/source/trained_parts.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "rooftile/analysis/source/head_training.h"
+#include "rooftile/analysis/source/iteration.h"
+#include "rooftile/analysis/source/layer_queries.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+#include "rooftile/script/reach/reach.h"
+#include "rooftile/script/reach/unused.h"
+#include "rooftile/workload/source_store.h"
+
+namespace rooftile::source {
+namespace {
+
+bool is_named_loss(std::string_view name) {
+  return contains_any(lower(name), {"loss", "criterion", "perceptual", "lpips"});
+}
+
+// `getattr(networks, name)(width)`, `NETWORKS[name](width)`
+bool is_chosen_at_run_time(const Call& call) {
+  const Expr* callee = call.expr->children().empty() ? nullptr : call.expr->children().front();
+  return call.target == nullptr && callee != nullptr &&
+         (callee->kind == ExprKind::subscript || callee->kind == ExprKind::call);
+}
+
+class Search {
+ public:
+  Search(const Program& program, TrainedParts& parts) : program_(program), parts_(parts) {}
+
+  // A network by the expression that is called, or whose parameters are trained.
+  void add_network(const Expr& network) {
+    const Type& type = *network.type;
+    if (type.frozen || type.is(TypeKind::loss) || is_named_loss(last_name(&network))) return;
+    if (type.class_def == nullptr && type.made_by == nullptr) {
+      parts_.is_complete = false;
+      return;
+    }
+    ++networks_;
+    if (type.class_def != nullptr) add_class(*type.class_def);
+    if (type.made_by == nullptr) return;
+    add_made(*type.made_by);
+  }
+
+  void add_class(const ClassDef& def) {
+    if (is_named_loss(def.name)) return;
+    for (const ClassDef* each : lineage(&def)) {
+      for (const FunctionDef* method : each->methods) add(*method);
+    }
+  }
+
+  // All that is found leads on.
+  void finish() {
+    while (!open_.empty()) {
+      const FunctionDef& function = *open_.back();
+      open_.pop_back();
+      for (const Parameter& parameter : function.parameters) add_value(parameter.default_value);
+      for (const Call* call : function.calls) add_call(*call);
+    }
+    parts_.is_complete = parts_.is_complete && networks_ > 0;
+  }
+
+ private:
+  void add(const FunctionDef& function) {
+    if (program_.has(*function.file) && parts_.makers.insert(&function).second) {
+      open_.push_back(&function);
+    }
+  }
+
+  void add_made(const Call& made) {
+    if (parts_.made.insert(&made).second) add_call(made);
+  }
+
+  // What a call makes, and the classes that it is given to make: ResNet(BasicBlock, layers).
+  void add_call(const Call& call) {
+    const Type& type = *call.expr->type;
+    if (is_chosen_at_run_time(call)) parts_.is_complete = false;
+    if (type.frozen || is_named_loss(call.method)) return;
+    const bool is_network = type.is(TypeKind::module) && type.class_def != nullptr;
+    if (is_network) add_class(*type.class_def);
+    if (call.target != nullptr && !is_network) add(*call.target);
+    for (const Argument& argument : call.arguments) add_value(argument.value);
+  }
+
+  void add_value(const Expr* value) {
+    if (value == nullptr) return;
+    const Type& type = *value->type;
+    const Call* call = value->call();
+    if (call != nullptr && is_chosen_at_run_time(*call)) parts_.is_complete = false;
+    if (type.class_def != nullptr && type.class_def->is_module) add_class(*type.class_def);
+    if (type.is(TypeKind::module) && type.made_by != nullptr && !type.frozen)
+      add_made(*type.made_by);
+    if (type.function != nullptr) add(*type.function);
+  }
+
+  const Program& program_;
+  TrainedParts& parts_;
+  std::vector<const FunctionDef*> open_;
+  int networks_ = 0;
+};
+
+// What `model(x)` and `model.forward(x)` call, and not the layers of a model.
+const Expr* called_network(const SourceFacts& facts, const Call& call) {
+  const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
+  if (def != nullptr && def->is_module && !def->is_lightning_module) return nullptr;
+  if (without_gradients(facts, call)) return nullptr;
+  if (call.name == "torch.nn.Module.__call__" && !call.expr->children().empty()) {
+    return call.expr->children().front();
+  }
+  const bool is_forward = call.method == "forward" && call.receiver != nullptr &&
+                          call.target != nullptr && call.target->class_def != nullptr &&
+                          call.target->class_def->is_module;
+  return is_forward ? call.receiver : nullptr;
+}
+
+bool is_step_of_library(const FunctionDef& function) {
+  const bool is_hook = function.name == "training_step" && function.class_def != nullptr &&
+                       function.class_def->is_lightning_module;
+  return function.is_training_step || is_hook;
+}
+
+TrainedParts found_parts(const SourceFacts& facts, const Program& program) {
+  TrainedParts parts;
+  parts.is_complete = true;
+  Search search(program, parts);
+  for (const Loop* loop : training_loops_in_reach(program)) {
+    for (const IteratedCall& one : iteration_of(facts, loop->statement->body).calls) {
+      const Expr* network =
+          program.has(*one.call->file) ? called_network(facts, *one.call) : nullptr;
+      if (network != nullptr) search.add_network(*network);
+    }
+  }
+  for (const Call* optimizer : constructions_in(facts, program, TypeKind::optimizer)) {
+    for (const Expr* network : optimized_modules(*optimizer)) search.add_network(*network);
+  }
+  for (const File* file : program.files) {
+    for (const FunctionDef* function : file->functions) {
+      if (is_step_of_library(*function) && function->class_def != nullptr) {
+        search.add_class(*function->class_def);
+      }
+    }
+  }
+  search.finish();
+  return parts;
+}
+
+struct PartsByProgram {
+  std::unordered_map<const Program*, TrainedParts> parts;
+};
+
+}  // namespace
+
+const TrainedParts& trained_parts(const SourceFacts& facts, const Program& program) {
+  auto& known = facts.store().kept<PartsByProgram>().parts;
+  if (const auto found = known.find(&program); found != known.end()) return found->second;
+  return known.emplace(&program, found_parts(facts, program)).first->second;
+}
+
+namespace {
+
+// `self.body = make()`, and then `for p in self.body.parameters(): p.requires_grad = trainable`
+// with a constant that is false.
+bool is_frozen_member(const SourceFacts& facts, const Call& made) {
+  const Statement* set = made.statement;
+  const ClassDef* def = made.function == nullptr ? nullptr : made.function->class_def;
+  if (def == nullptr || set == nullptr || set->target == nullptr) return false;
+  const std::string_view member = last_name(set->target);
+  return std::ranges::any_of(def->file->statements, [&](const Statement* each) {
+    const Statement* loop = each->parent;
+    const bool switches = each->kind == StatementKind::assignment && each->value != nullptr &&
+                          last_name(each->target) == "requires_grad" && loop != nullptr &&
+                          loop->kind == StatementKind::for_ && loop->value != nullptr &&
+                          each->function != nullptr && each->function->class_def == def;
+    const Call* listed = switches ? loop->value->call() : nullptr;
+    return listed != nullptr && listed->method == "parameters" && listed->receiver != nullptr &&
+           last_name(listed->receiver) == member && facts.value(each->value).is_false();
+  });
+}
+
+}  // namespace
+
+bool is_part(const TrainedParts& parts, const Call& made) {
+  if (parts.made.contains(&made)) return true;
+  for (const FunctionDef* function = made.function; function != nullptr;
+       function = function->outer) {
+    if (parts.makers.contains(function)) return true;
+  }
+  return false;
+}
+
+namespace {
+
+// Nothing frozen, no loss, and nothing that no program makes.
+bool may_be_trained(const SourceFacts& facts, const Call& made) {
+  if (made.expr->type->frozen || is_frozen_member(facts, made)) return false;
+  const ClassDef* def = made.function == nullptr ? nullptr : made.function->class_def;
+  const bool is_loss = def != nullptr && is_named_loss(def->name);
+  return !is_loss && (made.statement == nullptr || !stands_in_unused(facts, *made.statement));
+}
+
+}  // namespace
+
+std::string TrainedLayer::model_text() const {
+  return is_certain ? "the model (" + layer.text + ")" : "the model";
+}
+
+std::optional<TrainedLayer> trained_layer(const SourceFacts& facts, const Program& program,
+                                          FindLayer find) {
+  const TrainedParts& parts = trained_parts(facts, program);
+  auto layer = find(facts, program, [&](const Call& made) {
+    return is_part(parts, made) && !is_frozen_member(facts, made);
+  });
+  if (layer) return TrainedLayer{*std::move(layer), true};
+  if (parts.is_complete) return std::nullopt;
+  layer = find(facts, program, [&](const Call& made) { return may_be_trained(facts, made); });
+  return layer ? std::optional(TrainedLayer{*std::move(layer), false}) : std::nullopt;
+}
+
+}  // namespace rooftile::source
