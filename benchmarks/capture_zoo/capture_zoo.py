@@ -17,6 +17,7 @@ import gc
 import importlib.util
 import json
 import logging
+import math
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "python")]
 
 import torch  # noqa: E402
 import torchvision_ops  # noqa: E402
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException  # noqa: E402
 
 torchvision_ops.define()
 
@@ -58,6 +60,7 @@ def _mapping():
     aten = torch.ops.aten
     return {
         aten.convolution_backward: _grouped_gradient,
+        aten._grouped_mm: lambda a, b, *args, out_shape=None, **kwargs: 2 * math.prod(a) * b[-1],
         aten._scaled_dot_product_flash_attention_for_cpu:
             lambda q, k, v, *args, out_shape=None, **kwargs: sdpa_flop_count(q, k, v),
         aten._scaled_dot_product_flash_attention_for_cpu_backward:
@@ -74,11 +77,13 @@ def zoo_of(path):
 
 
 def reference_flop(model, inputs, real, options):
-    """Of PyTorch's flop counter over the same step, on fake tensors where the capture ran on them."""
+    """Of PyTorch's flop counter over the same step, on fake tensors where the capture ran on them and it can."""
     try:
         return _counted(model, inputs, real, options)
+    except (DataDependentOutputException, DynamicOutputShapeException):
+        return _counted(model, inputs, True, options)
     except RuntimeError as error:
-        if "BF16" not in str(error):  # the type of grouped products that the counter can run
+        if "BF16" not in str(error) and "BFloat16" not in str(error):  # the type of grouped products that the counter can run
             raise
         return _counted(model.bfloat16(), inputs, real, options)
 

@@ -318,6 +318,13 @@ class Capture(unittest.TestCase):
         self.assertFalse({"clamp", "relu"} & set(counts(found)))
         self.assertTrue(torch.equal(before, torch.get_rng_state()))
 
+    def test_sparse_tables_have_no_known_values(self):
+        def forward(net, x):
+            table = torch.sparse_coo_tensor(torch.tensor([[0, 1], [1, 0]]), torch.ones(2), (2, 2))
+            return torch.sparse.mm(table, net.fc(x))
+
+        self.assertFalse(train(made(forward), Input((2, 8))).real_values)
+
     def test_counters_of_a_module_are_its_own(self):
         model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8))
         self.assertFalse(train(model, Input((4, 8))).real_values)

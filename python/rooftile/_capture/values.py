@@ -93,6 +93,11 @@ def computed(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         if found is None:
             raise
         return found
+    except NotImplementedError as error:
+        if "Sparse" not in str(error):  # tensors whose values PyTorch does not keep
+            raise
+        with _forgotten(args, kwargs):
+            return func(*args, **kwargs)
     is_known = not isinstance(out, FakeTensor) or out.constant is not None
     if is_known or out.numel() > _MOST or not isinstance(func, torch._ops.OpOverload):
         return out
@@ -102,6 +107,19 @@ def computed(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         if _fills(func, args, kwargs):
             return constant(func(*tree_map_only(torch.Tensor, _empty_as(func), args), **kwargs), out.fake_mode)
     return out
+
+
+@contextlib.contextmanager
+def _forgotten(args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[None]:
+    """Arguments have no values."""
+    kept = [(value, value.constant) for value in tree_leaves((args, kwargs)) if isinstance(value, FakeTensor)]
+    for tensor, _ in kept:
+        tensor.constant = None
+    try:
+        yield
+    finally:
+        for tensor, values in kept:
+            tensor.constant = values
 
 
 def _fills(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
