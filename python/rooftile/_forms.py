@@ -46,7 +46,7 @@ def nested(settings: Any) -> Iterator[Any]:
 def known_forms(sizes: Sizes, name: str, batch: int, seq: Optional[int]) -> dict[str, Any]:
     """Arguments by name, of a class of this name."""
     most = getattr(sizes.text, "max_position_embeddings", None)
-    tokens = seq if seq is not None else min(TOKENS, most) if most else TOKENS
+    tokens = seq if seq is not None else min(TOKENS, most) if most and most > 0 else TOKENS
     rows = (batch, CHOICES, tokens) if name.endswith("ForMultipleChoice") else (batch, tokens)
     ids = Input(rows, "int64", sizes.number("vocab_size", first=sizes.text))
     width = sizes.number("hidden_size", "d_model", "n_embd", "embed_dim", "hidden_dim", "dim", first=sizes.text)
