@@ -59,6 +59,7 @@ bool only_indexes(const ClassDef& def) {
   if (get == nullptr || reads_files(def)) return false;
   bool only = true;
   for_statements(get->body, [&](const Statement& statement) {
+    if (statement.kind == StatementKind::raise_) return;  // no sample comes of it
     for_own_expressions(statement, [&](const Expr* expr) {
       visit(expr, [&](const Expr& part) {
         only = only && (part.call() == nullptr || is_cheap(*part.call()));

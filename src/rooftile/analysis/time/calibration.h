@@ -212,7 +212,7 @@ struct AttentionConstants {
   double exponentials_per_clock = 16;                      // per SM
   double port_bytes_per_clock = 64;                        // keys and values into one SM
   double port_against_dram = 1;  // that of all SMs against the bandwidth, on the GPU of the fit
-  double alone = 1;  // slowdown of a tile that has its SM to itself
+  double alone = 1;              // slowdown of a tile that has its SM to itself
   double wave_sharpness = 1;
   double query_bandwidth = 1;  // queries and outputs, as a share of DRAM bandwidth
   double dram_efficiency = 1;  // keys and values, cache writes

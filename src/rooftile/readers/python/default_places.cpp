@@ -1,13 +1,45 @@
 // Where tensors are that a script makes without a device, for inference.h.
-#include <algorithm>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/inference.h"
 
 namespace rooftile::source {
+namespace {
+
+struct FileMarks {
+  FileSet loading, training, imported, placed;  // placed: they set a default place
+
+  void see(const File& file) {
+    if (contains_any(file.text, {"import_module(", "__import__("})) loading.insert(file);
+    if (contains_any(file.text, {"backward("})) training.insert(file);
+    for (const File* one : file.imported) imported.insert(*one);
+  }
+};
+
+// A file with all that it imports.
+struct Reach {
+  FileSet files;
+  bool is_placed = false, loads_by_name = false, trains = false;
+};
+
+Reach reach_of(const File& file, const FileMarks& marks) {
+  Reach reach;
+  std::vector<const File*> pending{&file};
+  while (!pending.empty()) {
+    const File& next = *pending.back();
+    pending.pop_back();
+    if (!reach.files.insert(next)) continue;
+    reach.is_placed = reach.is_placed || marks.placed.contains(next);
+    reach.loads_by_name = reach.loads_by_name || marks.loading.contains(next);
+    reach.trains = reach.trains || marks.training.contains(next);
+    pending.insert(pending.end(), next.imported.begin(), next.imported.end());
+  }
+  return reach;
+}
+
+}  // namespace
 
 // torch.set_default_tensor_type("torch.cuda.FloatTensor"), torch.set_default_device("cuda"): what
 // is made without a device is there.
@@ -31,39 +63,21 @@ void Inference::find_default_places() {
 void Inference::find_files_with_default_place() {
   with_default_place_.reset();
   if (default_places_.empty()) return;
-  FileSet loading, training;
-  std::unordered_set<const File*> imported;
+  FileMarks marks;
+  for (const auto& file : facts_.files) marks.see(*file);
+  for (const auto& [file, place] : default_places_) marks.placed.insert(*file);
+  FileSet found, without;
   for (const auto& file : facts_.files) {
-    if (contains_any(file->text, {"import_module(", "__import__("})) loading.insert(*file);
-    if (contains_any(file->text, {"backward("})) training.insert(*file);
-    imported.insert(file->imported.begin(), file->imported.end());
-  }
-  FileSet found;
-  std::vector<FileSet> without;
-  for (const auto& file : facts_.files) {
-    FileSet reached;
-    std::vector<const File*> pending{file.get()};
-    bool has_place = false, is_open = false, trains = false;
-    while (!pending.empty()) {
-      const File* next = pending.back();
-      pending.pop_back();
-      if (!reached.insert(*next)) continue;
-      has_place = has_place || default_places_.contains(next);
-      is_open = is_open || loading.contains(*next);
-      trains = trains || training.contains(*next);
-      pending.insert(pending.end(), next->imported.begin(), next->imported.end());
-    }
-    if (has_place && is_open) return;
-    if (has_place) found.add(reached);
-    const bool runs_training = trains && !imported.contains(file.get()) &&
+    const Reach reach = reach_of(*file, marks);
+    if (reach.is_placed && reach.loads_by_name) return;
+    if (reach.is_placed) found.add(reach.files);
+    const bool runs_training = reach.trains && !marks.imported.contains(*file) &&
                                contains_any(file->text, {"backward(", " train("});
-    if (!has_place && runs_training) without.push_back(reached);
+    if (!reach.is_placed && runs_training) without.add(reach.files);
   }
   with_default_place_.emplace();
   for (const auto& file : facts_.files) {
-    const bool is_shared = std::ranges::any_of(
-        without, [&](const FileSet& program) { return program.contains(*file); });
-    if (found.contains(*file) && !is_shared) with_default_place_->insert(*file);
+    if (found.contains(*file) && !without.contains(*file)) with_default_place_->insert(*file);
   }
 }
 

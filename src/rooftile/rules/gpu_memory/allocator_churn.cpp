@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/trace_finding.h"
 
@@ -14,7 +16,7 @@ namespace gpu_memory_allocator_churn_rule {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 - In a trace: `cudaMalloc` and `cudaFree` in steps that should have all their memory already, when the GPU
-  idles for them.
+  idles for them. In a recording without steps: where memory is freed and allocated again, ten times or more.
 - In a script: `torch.cuda.empty_cache()` on each pass of a training or evaluation loop.
 
 ## Why it costs time
@@ -25,7 +27,8 @@ PyTorch could not use.
 
 ## How to fix
 No `torch.cuda.empty_cache()` in the loop. `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` where shapes
-vary; a slightly smaller batch where memory runs out; one first step at the largest size.
+vary; a slightly smaller batch where memory runs out; one first step at the largest size. A program without
+PyTorch allocates once, or takes memory from a pool: `cudaMallocAsync`.
 
 ## How the saving is estimated
 From a trace: the GPU's idle time that follows from the calls; the low end is half of it. From a script alone
@@ -41,23 +44,37 @@ nothing is estimated.
   PYTORCH_CUDA_ALLOC_CONF"; `torch.cuda.empty_cache`.
 )md";
 
+constexpr std::int64_t kHabit = 10;
+
+// A recording without steps may be the start of a program, which has to allocate, but not to free.
+bool may_be_a_start(const TraceSummary& trace) {
+  const std::int64_t again = std::min(trace.allocator.mallocs, trace.allocator.frees);
+  return trace.steps.durations.size() < 2 && again < kHabit;
+}
+
+Fix propose(const TraceSummary& trace) {
+  if (!uses_torch(trace)) {
+    return {"Allocate once and use the memory again, or take it from a pool (cudaMallocAsync)",
+            Exactness::bit_exact};
+  }
+  return {
+      "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True if shapes vary, use a smaller batch if "
+      "memory is full, and call no empty_cache() in the loop",
+      Exactness::bit_exact};
+}
+
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   const AllocatorUse& allocator = trace.allocator;
-  // A recording without steps may be the start of a program, which has to allocate.
-  if (trace.steps.durations.size() < 2) return {};
+  if (may_be_a_start(trace)) return {};
   if (allocator.mallocs + allocator.frees <= 0 || !is_visible(trace, allocator.exposed)) return {};
   Finding finding = about_trace(
       trace,
-      fmt::format("the allocator calls the driver inside the steps ({}, {}), "
-                  "and the GPU idles {}",
+      fmt::format("the allocator calls the driver{} ({}, {}), and the GPU idles {}",
+                  trace.steps.durations.empty() ? " again and again" : " inside the steps",
                   count_text(trace, allocator.mallocs, "cudaMalloc"),
                   count_text(trace, allocator.frees, "cudaFree"),
                   cost_text(trace, allocator.exposed)),
-      {"Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True if shapes vary, use a smaller batch "
-       "if "
-       "memory is full, and call no empty_cache() in the loop",
-       Exactness::bit_exact},
-      gain_of_idle_time(trace, Remedy::no_allocation, allocator.exposed));
+      propose(trace), gain_of_idle_time(trace, Remedy::no_allocation, allocator.exposed));
   finding.count = allocator.mallocs + allocator.frees;
   finding.evidence = {Evidence::measured(
       fmt::format("the host is in those calls for {}", time_text(allocator.blocked)))};

@@ -58,8 +58,8 @@ std::string_view class_of(std::string_view range) {
 // By the arguments of torch.optim's classes, since PyTorch 2.0; others need not take them.
 std::string remedy_for(std::string_view optimizer) {
   if (is_one_of(optimizer, {"Adam", "AdamW", "SGD"})) return "Pass fused=True to the optimizer";
-  if (is_one_of(optimizer, {"Adadelta", "Adagrad", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop",
-                            "Rprop"})) {
+  if (is_one_of(optimizer,
+                {"Adadelta", "Adagrad", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"})) {
     return "Pass foreach=True to the optimizer";
   }
   if (optimizer.empty()) return "Pass fused=True or foreach=True to the optimizer";
@@ -79,8 +79,7 @@ Finding describe(const TraceSummary& trace, const RangeUse& range) {
                              "idle time because the host launches them one by one",
                              range.name, count_text(trace, range.kernels, "kernel"),
                              time_text(range.kernel_time / kernels), cost_text(trace, late)),
-                 {remedy_for(class_of(range.name)), Exactness::exact_arithmetic},
-                 idle + busy);
+                 {remedy_for(class_of(range.name)), Exactness::exact_arithmetic}, idle + busy);
   finding.location.node = range.name;
   finding.count = range.kernels;
   finding.evidence = {

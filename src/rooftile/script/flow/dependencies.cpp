@@ -34,6 +34,12 @@ bool is_assigned(const source::Expr& expr) {
   return expr.binding() != nullptr && expr.binding()->kind == StatementKind::assignment;
 }
 
+// `action="store_true", default=True`: what it is without the switch it is with it.
+bool is_fixed_switch(const source::Option& option) {
+  if (option.value == nullptr || option.value->kind != ExprKind::boolean) return false;
+  return option.action == (option.value->word() == "True" ? "store_true" : "store_false");
+}
+
 }  // namespace
 
 void Flow::connect(NodeId id) {
@@ -439,7 +445,8 @@ void Flow::connect_option(NodeId id, const source::Option& option) {
   const bool is_quoted =
       option.value != nullptr && option.is_number && option.value->kind == ExprKind::text;
   if (option.value != nullptr && !is_quoted) {
-    return depend(id, option.value, Certainty::configurable);
+    return depend(id, option.value,
+                  is_fixed_switch(option) ? Certainty::constant : Certainty::configurable);
   }
   Value usual = constant_of(option.is_required ? ValueKind::unknown : ValueKind::none, nullptr);
   const bool is_off = option.action == "store_true";

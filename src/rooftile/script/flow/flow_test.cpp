@@ -186,6 +186,10 @@ const ValueCase kOptions[] = {
     {"import argparse\np = argparse.ArgumentParser()\np.add_argument('--on', action='store_true')\n"
      "args = p.parse_args()\nask(4 if args.on else 0)",
      "0 by default"},
+    {"import argparse\np = argparse.ArgumentParser()\n"
+     "p.add_argument('--off', action='store_true', default=True)\n"
+     "args = p.parse_args()\nask(args.off)",
+     "True"},
     {"import argparse\np = argparse.ArgumentParser()\np.add_argument('--n', type=int, default=3)\n"
      "def get(args):\n  return args.n\nargs = p.parse_args()\nask(get(args))",
      "3 by default"},

@@ -529,8 +529,8 @@ bool is_off_as_option(const SourceFacts& facts, const Expr& flag) {
     return false;
   }
   const Option& option = found->second;
-  return option.action == "store_true" ||
-         (option.value != nullptr && facts.value(option.value).is_false());
+  return option.value == nullptr ? option.action == "store_true"
+                                 : facts.value(option.value).is_false();
 }
 
 // A class that calls make, each of them under a switch that is off by default; a name that chooses
