@@ -43,7 +43,14 @@ bool makes_module_double(const SourceFacts& facts, const Call& call) {
   return is_dtype(facts.argument(call, "dtype", 0), {"float64", "double"});
 }
 
+// What a context manager sets holds for its body.
+bool is_for_a_while(const Call& call) {
+  return call.function != nullptr && call.function->class_def != nullptr &&
+         call.function->name == "__enter__";
+}
+
 bool makes_default_double(const SourceFacts& facts, const Call& call) {
+  if (is_for_a_while(call)) return false;
   if (call.name == "torch.set_default_dtype") {
     return is_dtype(facts.argument(call, "d", 0), {"float64", "double"});
   }

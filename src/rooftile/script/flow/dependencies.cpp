@@ -20,7 +20,7 @@ constexpr std::size_t kMaxCallers = 1000;
 const source::Option& nearest(const source::Store& store, const source::Option& found,
                               const source::File* file, std::string_view name) {
   const auto own = store.file_options.find(file);
-  if (!found.several || own == store.file_options.end()) return found;
+  if (own == store.file_options.end()) return found;
   const auto defined = own->second.find(name);
   return defined == own->second.end() ? found : defined->second;
 }
