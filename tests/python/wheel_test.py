@@ -98,9 +98,12 @@ class Wheel(unittest.TestCase):
         """An environment that holds the wheel alone."""
         place = self.folder / f"python{version[0]}.{version[1]}"
         subprocess.run([python, "-m", "venv", "--without-pip", place], check=True)
+        # Another Python's pip may be too old for this one.
+        has_pip = subprocess.run([python, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0
         done = subprocess.run(
-            [sys.executable, "-m", "pip", "--python", place / "bin" / "python", "install", "-q", "--no-index",
-             "--disable-pip-version-check", "--no-compile", self.wheel], capture_output=True, text=True, check=False)
+            [python if has_pip else sys.executable, "-m", "pip", "--python", place / "bin" / "python", "install", "-q",
+             "--no-index", "--disable-pip-version-check", "--no-compile", self.wheel],
+            capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return place / "bin"
 
