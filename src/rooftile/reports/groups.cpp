@@ -34,9 +34,10 @@ bool is_wait_of_one_step(const Finding& a, const Finding& b) {
 // One line for each wait, those with one fix in one file joined.
 std::vector<std::string> other_waits(const FindingGroup& group) {
   const Finding& first = *group.front();
-  std::vector<std::string> lines{fmt::format(
-      "{} more {} for the GPU in each step of the loop at {}; the gain comes when all are gone:",
-      group.size() - 1, group.size() == 2 ? "wait" : "waits", shown_path(first.step))};
+  std::vector<std::string> lines{
+      fmt::format("{} more {} for the GPU in each step of the loop at {}; each empties the launch "
+                  "queue, so mend them together:",
+                  group.size() - 1, group.size() == 2 ? "wait" : "waits", shown_path(first.step))};
   std::string fix = first.fix.text;
   for (std::size_t i = 1; i < group.size(); ++i) {
     const Finding& one = *group[i];

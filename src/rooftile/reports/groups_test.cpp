@@ -73,8 +73,8 @@ TEST(FindingGroups, WaitsOfOneStepAreOne) {
   EXPECT_THAT(
       other_places(groups[0]),
       ElementsAre(
-          "2 more waits for the GPU in each step of the loop at train.py:59; the gain comes "
-          "when all are gone:",
+          "2 more waits for the GPU in each step of the loop at train.py:59; each empties "
+          "the launch queue, so mend them together:",
           "- train.py:71: `float(x)` waits",
           "- model.py:12: `x[mask]` waits (launch/mask-indexing). Fix: Keep the size fixed"));
 }

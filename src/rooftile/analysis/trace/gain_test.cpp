@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "rooftile/analysis/trace/host_copies.h"
 #include "rooftile/analysis/trace/op_gain.h"
-#include "rooftile/analysis/trace/uploads.h"
 #include "rooftile/hardware/device_file.h"
 
 namespace rooftile {

@@ -1,8 +1,10 @@
 // Where tensors are that a script makes without a device, for inference.h.
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
 #include "rooftile/base/text.h"
+#include "rooftile/readers/python/derive.h"
 #include "rooftile/readers/python/inference.h"
 
 namespace rooftile::source {
@@ -18,25 +20,12 @@ struct FileMarks {
   }
 };
 
-// A file with all that it imports.
-struct Reach {
-  FileSet files;
-  bool is_placed = false, loads_by_name = false, trains = false;
-};
+bool any_in(const FileSet& set, const std::vector<const File*>& files) {
+  return std::ranges::any_of(files, [&](const File* one) { return set.contains(*one); });
+}
 
-Reach reach_of(const File& file, const FileMarks& marks) {
-  Reach reach;
-  std::vector<const File*> pending{&file};
-  while (!pending.empty()) {
-    const File& next = *pending.back();
-    pending.pop_back();
-    if (!reach.files.insert(next)) continue;
-    reach.is_placed = reach.is_placed || marks.placed.contains(next);
-    reach.loads_by_name = reach.loads_by_name || marks.loading.contains(next);
-    reach.trains = reach.trains || marks.training.contains(next);
-    pending.insert(pending.end(), next.imported.begin(), next.imported.end());
-  }
-  return reach;
+void add_all(const std::vector<const File*>& files, FileSet& set) {
+  for (const File* one : files) set.insert(*one);
 }
 
 }  // namespace
@@ -68,12 +57,13 @@ void Inference::find_files_with_default_place() {
   for (const auto& [file, place] : default_places_) marks.placed.insert(*file);
   FileSet found, without;
   for (const auto& file : facts_.files) {
-    const Reach reach = reach_of(*file, marks);
-    if (reach.is_placed && reach.loads_by_name) return;
-    if (reach.is_placed) found.add(reach.files);
-    const bool runs_training = reach.trains && !marks.imported.contains(*file) &&
+    const std::vector<const File*> files = with_imported(*file);
+    const bool is_placed = any_in(marks.placed, files);
+    if (is_placed && any_in(marks.loading, files)) return;
+    if (is_placed) add_all(files, found);
+    const bool runs_training = any_in(marks.training, files) && !marks.imported.contains(*file) &&
                                contains_any(file->text, {"backward(", " train("});
-    if (!reach.is_placed && runs_training) without.add(reach.files);
+    if (!is_placed && runs_training) add_all(files, without);
   }
   with_default_place_.emplace();
   for (const auto& file : facts_.files) {

@@ -32,6 +32,8 @@ std::vector<const File*> modules_by_use(const SourceFacts& facts, const Call& ca
 // Likewise, with the files of functions that are taken: `load(path).create_model()`.
 std::vector<const File*> modules_taken_of(const SourceFacts& facts, const Call& call);
 void add_import(const File& importer, const File& file);
+// The file and all that it imports, also through others, each once.
+std::vector<const File*> with_imported(const File& file);
 // Calls of methods whose receiver is not known, or may be of a derived class, lead to the methods
 // of that name in reach. Needs the imports of files.
 void link_dynamic_calls(SourceFacts& facts);

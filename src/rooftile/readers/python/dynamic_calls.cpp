@@ -351,13 +351,7 @@ class Linker {
     const auto [known, is_new] = reach_.try_emplace(&file);
     FileSet& seen = known->second;
     if (!is_new) return seen;
-    std::vector<const File*> pending{&file};
-    while (!pending.empty()) {
-      const File* next = pending.back();
-      pending.pop_back();
-      if (!seen.insert(*next)) continue;
-      pending.insert(pending.end(), next->imported.begin(), next->imported.end());
-    }
+    for (const File* one : with_imported(file)) seen.insert(*one);
     return seen;
   }
 

@@ -115,4 +115,17 @@ bool loads_module(const Call& call) {
   });
 }
 
+std::vector<const File*> with_imported(const File& file) {
+  std::vector<const File*> found, pending{&file};
+  FileSet seen;
+  while (!pending.empty()) {
+    const File* next = pending.back();
+    pending.pop_back();
+    if (!seen.insert(*next)) continue;
+    found.push_back(next);
+    pending.insert(pending.end(), next->imported.begin(), next->imported.end());
+  }
+  return found;
+}
+
 }  // namespace rooftile::source

@@ -9,7 +9,7 @@
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/unseen_batches.h"
-#include "rooftile/analysis/trace/uploads.h"
+#include "rooftile/analysis/trace/host_copies.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"

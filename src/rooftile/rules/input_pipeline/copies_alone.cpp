@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "rooftile/analysis/trace/uploads.h"
+#include "rooftile/analysis/trace/host_copies.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"

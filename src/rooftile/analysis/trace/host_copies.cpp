@@ -1,4 +1,4 @@
-#include "rooftile/analysis/trace/uploads.h"
+#include "rooftile/analysis/trace/host_copies.h"
 
 #include <algorithm>
 
