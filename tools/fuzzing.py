@@ -40,8 +40,8 @@ def limits(name):
     return ["-timeout=10", "-rss_limit_mb=2048", f"-artifact_prefix={CRASHES}/{name}-"]
 
 
-def command(name, seconds, preset="dev"):
-    """From the stored corpus; what is learnt stays under build/.
+def command(name, seconds, preset="dev", seed=0):
+    """From the stored corpus; what is learnt stays under build/. A seed of 0 is another each time.
 
     Without entropic scheduling: it searches a list of all features for every feature of every run,
     and where a run has some 50,000 of them, as scripts do, that takes nine tenths of the time.
@@ -51,7 +51,7 @@ def command(name, seconds, preset="dev"):
     learnt.mkdir(parents=True, exist_ok=True)
     CRASHES.mkdir(parents=True, exist_ok=True)
     dictionary = DICTIONARIES / f"{shared}.dict"
-    return [str(program(name, preset)), f"-max_total_time={seconds}", "-entropic=0", "-print_funcs=0",
+    return [str(program(name, preset)), f"-max_total_time={seconds}", f"-seed={seed}", "-entropic=0", "-print_funcs=0",
             "-len_control=100", "-print_final_stats=1", *limits(name),
             *([f"-dict={dictionary}"] if dictionary.exists() else []), str(learnt),
             *(str(folder) for folder in (STORED / shared,) if folder.is_dir())]

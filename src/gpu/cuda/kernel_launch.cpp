@@ -53,7 +53,7 @@ Result<KernelLaunch> elementwise(const Op& op, std::int64_t elements, std::int64
   launch.defines = {"ELEMENTWISE", fmt::format("INPUTS={}", inputs),
                     fmt::format("VECTOR={}", vector)};
   launch.blocks = static_cast<unsigned>(
-      std::min(divided(elements, launch.threads * kUnroll * vector), kMaxBlocks));
+      std::min(divided(elements, vector * kUnroll * launch.threads), kMaxBlocks));
   launch.sizes = {elements};
   for (std::int64_t i = 0; i < inputs; ++i) launch.buffers.push_back({elements, op.dtypes.input});
   launch.buffers.push_back({elements, op.dtypes.output});

@@ -95,51 +95,68 @@ class Fixer {
       changed_last_.insert(path);
       read_.contents[path] = std::move(bytes);
     }
-    for (const std::size_t i : plan.fixed) ++result_.fixed[report.findings[i].rule];
+    fixed_last_.clear();
+    for (const std::size_t i : plan.fixed) {
+      ++result_.fixed[report.findings[i].rule];
+      fixed_last_.insert(report.findings[i].rule);
+    }
     return true;
   }
 
   // Without the files whose fixes undo or repeat each other, or bring forth what only a person can
   // change, so that a second call does the same.
   void start_again() {
-    for (const std::string& path : std::exchange(worse_, {})) {
-      freeze(path, "would have a new finding after its fixes");
+    for (const auto& [path, rule] : std::exchange(worse_, {})) {
+      freeze(path, fmt::format("would have a new finding after its fixes, of {}", rule));
     }
     for (const std::string& path : std::exchange(changed_last_, {})) {
       if (!frozen_.contains(path)) freeze(path, "has fixes that bring forth others without end");
     }
     read_.contents = options_.read.contents;
     result_.fixed.clear();
+    fixed_last_.clear();
     unfixable_.reset();
   }
 
   // How many findings of one file and rule have no edits; the level tells those that cost most.
   using Unfixable = std::map<std::tuple<std::string, std::string, Level>, std::int64_t>;
 
+  // Notes also the files where a finding that the last edits should have ended is still there.
   void note_unfixable(const Report& report) {
-    unfixable_now_.clear();
+    Unfixable now;
     for (const Finding& finding : report.findings) {
-      if (!finding.fix.edits.empty()) continue;
-      ++unfixable_now_[{finding.location.file, finding.rule, finding.level}];
+      if (finding.fix.edits.empty()) ++now[{finding.location.file, finding.rule, finding.level}];
     }
-    if (!unfixable_) unfixable_ = unfixable_now_;
+    if (!unfixable_) unfixable_ = now;
+    for (const auto& [place, count] : now) {
+      if (fixed_last_.contains(std::get<1>(place)) && count > count_of(unfixable_now_, place)) {
+        add_worse(place);
+      }
+    }
+    unfixable_now_ = std::move(now);
   }
 
-  // Whether a finding that the edits made so far should end is still there, or they brought one
-  // that costs time for certain. Advice that follows on a change, as to copy what is now pinned
-  // without waiting, is none of these.
+  // Whether an edit left its finding, or the edits together brought one that costs time for
+  // certain. Advice that follows on a change, as to copy what is now pinned without waiting, is
+  // none of these.
   bool has_new_findings() {
     for (const auto& [place, count] : unfixable_now_) {
-      const auto& [file, rule, level] = place;
-      const bool counts =
-          level == Level::error || level == Level::warning || result_.fixed.contains(rule);
-      const auto before = unfixable_->find(place);
-      const bool is_new = before == unfixable_->end() || before->second < count;
-      const bool is_edited = before_.contains(file) && !frozen_.contains(file);
-      if (counts && is_new && is_edited) worse_.insert(file);
+      const Level level = std::get<2>(place);
+      const bool counts = level == Level::error || level == Level::warning;
+      if (counts && count > count_of(*unfixable_, place)) add_worse(place);
     }
     if (!worse_.empty()) changed_last_.clear();
     return !worse_.empty();
+  }
+
+  static std::int64_t count_of(const Unfixable& unfixable, const Unfixable::key_type& place) {
+    const auto found = unfixable.find(place);
+    return found == unfixable.end() ? 0 : found->second;
+  }
+
+  void add_worse(const Unfixable::key_type& place) {
+    const auto& [file, rule, level] = place;
+    if (before_.contains(file) && !frozen_.contains(file)) worse_.try_emplace(file, rule);
   }
 
   void count_left(const Report& report, const EditPlan& plan) {
@@ -192,8 +209,10 @@ class Fixer {
   const FixOptions& options_;
   PythonOptions read_;  // with the contents so far
   std::map<std::string, std::string> before_;
-  std::set<std::string> frozen_, changed_last_, worse_;
-  std::optional<Unfixable> unfixable_;  // before any edit
+  std::set<std::string> frozen_, changed_last_;
+  std::set<std::string> fixed_last_;          // rules
+  std::map<std::string, std::string> worse_;  // a rule of a new finding in the file
+  std::optional<Unfixable> unfixable_;        // before any edit
   Unfixable unfixable_now_;
   FixResult result_;
 };

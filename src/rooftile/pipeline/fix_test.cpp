@@ -188,7 +188,43 @@ TEST(Fix, UndoesEditsThatBringANewFinding) {
   EXPECT_TRUE(result.files.empty());
   ASSERT_EQ(result.problems.size(), 1u);
   EXPECT_EQ(result.problems[0],
-            "train.py stays as it is: it would have a new finding after its fixes");
+            "train.py stays as it is: it would have a new finding after its fixes, of test/worse");
+}
+
+Finding finding_with(std::vector<TextEdit> edits, std::int64_t line) {
+  Finding finding = breaking_finding();
+  finding.location.line = line;
+  finding.message += std::to_string(line);  // findings that say the same are told as one
+  finding.fix.edits = std::move(edits);
+  return finding;
+}
+
+// A finding of another rule that appears after an edit, and has none itself, is no fault of the
+// edit.
+TEST(Fix, KeepsEditsAfterWhichAnotherRuleSaysMore) {
+  const Rule first{
+      .id = "test/first", .level = Level::info, .in_scripts = [](const source::SourceFacts& facts) {
+        std::vector<Finding> findings;
+        if (!facts.files.front()->text.starts_with("# ")) {
+          findings.push_back(finding_with({{"train.py", 0, 0, "# one\n"}}, 1));
+        }
+        return findings;
+      }};
+  const Rule second{.id = "test/second",
+                    .level = Level::info,
+                    .in_scripts = [](const source::SourceFacts& facts) {
+                      std::vector<Finding> findings;
+                      const std::string& text = facts.files.front()->text;
+                      if (text.starts_with("# ")) findings.push_back(finding_with({}, 2));
+                      if (text.starts_with("# one")) {
+                        findings.push_back(finding_with({{"train.py", 0, 0, "# two\n"}}, 1));
+                      }
+                      return findings;
+                    }};
+  const FixResult result = fixed(kScript, asking({&first, &second}));
+  EXPECT_TRUE(result.problems.empty());
+  ASSERT_EQ(result.files.size(), 1u);
+  EXPECT_EQ(result.files[0].after, "# two\n# one\n" + kScript);
 }
 
 struct EditCase {

@@ -152,7 +152,9 @@ bool may_scaler_be_off(const SourceFacts& facts, const ScalingEvent& event) {
 
 std::vector<ScaledPass> scaled_passes(const SourceFacts& facts) {
   std::vector<ScaledPass> passes;
-  if (facts.method_calls("scale").empty()) return passes;
+  if (facts.method_calls("scale").empty() && facts.constructions(TypeKind::scaler).empty()) {
+    return passes;
+  }
   for (const Iteration& iteration : training_iterations(facts)) {
     if (!trains_on_gpu(facts, *iteration.file)) continue;
     ScaledPass pass;

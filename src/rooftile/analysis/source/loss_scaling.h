@@ -32,7 +32,8 @@ struct ScaledPass {
   const Iteration* iteration = nullptr;
   std::vector<ScalingEvent> events;
 };
-// The training passes on a GPU, events in order. Empty where no file scales a loss.
+// The training passes on a GPU, events in order. Empty where no file scales a loss or makes a
+// scaler.
 std::vector<ScaledPass> scaled_passes(const SourceFacts& facts);
 
 // The nearest backward before event `i` on the same path, or null. What excludes event `i` and

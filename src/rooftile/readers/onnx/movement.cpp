@@ -1,4 +1,6 @@
 // Operators that move or rename elements.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 

@@ -46,9 +46,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
   if (facts.constructions(TypeKind::scaler).empty()) return findings;
-  for (const Iteration& iteration : training_iterations(facts)) {
-    if (!trains_on_gpu(facts, *iteration.file)) continue;
-    const std::vector<ScalingEvent> events = scaling_events(iteration);
+  for (const ScaledPass& pass : scaled_passes(facts)) {
+    const std::vector<ScalingEvent>& events = pass.events;
     for (std::size_t i = 0; i < events.size(); ++i) {
       if (events[i].kind != ScalingKind::scaler_step || may_scaler_be_off(facts, events[i]))
         continue;

@@ -45,6 +45,23 @@ bool updates_scaler(const SourceFacts& facts, const Program& program) {
   });
 }
 
+// The last of the pass's steps, behind which the update belongs: null where they are not all
+// statements of one block.
+const Statement* last_step_beside(const ScaledPass& pass, const Call& step) {
+  const Statement* last = nullptr;
+  for (const ScalingEvent& event : pass.events) {
+    if (event.kind != ScalingKind::scaler_step) continue;
+    const Call& call = *event.at->call;
+    const bool is_beside = call.statement != nullptr && call.statement->value == call.expr &&
+                           step.statement != nullptr &&
+                           call.statement->parent == step.statement->parent &&
+                           call.function == step.function;
+    if (!is_beside) return nullptr;
+    last = call.statement;
+  }
+  return last;
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Program*> told;
@@ -56,8 +73,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
         if (updates_scaler(facts, *program) || !told.insert(program).second) continue;
         Fix fix{fmt::format("Call {}.update() once after the step", receiver_text(step)),
                 Exactness::changes_numerics};
-        if (step.statement != nullptr && step.statement->value == step.expr) {
-          add_edit(insert_line_after(*step.statement, receiver_text(step) + ".update()"), fix);
+        if (const Statement* last = last_step_beside(pass, step)) {
+          add_edit(insert_line_after(*last, receiver_text(step) + ".update()"), fix);
         }
         Finding finding = finding_at(
             step,
