@@ -239,7 +239,7 @@ std::string Matmul::choice() const {
 Result<void> Matmul::run(std::span<const DevicePointer> buffers, DevicePointer workspace) {
   const auto at = [&](std::size_t buffer, const StoredMatrix& matrix) {
     const double bytes = static_cast<double>(matrix.offset) * size_in_bytes(matrix.dtype);
-    return reinterpret_cast<void*>(buffers[buffer] + static_cast<DevicePointer>(bytes));
+    return as_pointer(buffers[buffer] + static_cast<DevicePointer>(bytes));
   };
   if (layout_.bias) {
     const DevicePointer bias = buffers[3];
@@ -257,12 +257,11 @@ Result<void> Matmul::run(std::span<const DevicePointer> buffers, DevicePointer w
                      : double_ ? static_cast<const void*>(&zero_double)
                                : &zero;
   void* c = at(2, layout_.c);
-  return check(
-      library_->matmul(library_->handle_, desc_, alpha, at(1, layout_.b), first_, at(0, layout_.a),
-                       second_, beta, c, result_, c, result_, &chosen_.algo,
-                       reinterpret_cast<void*>(workspace), chosen_.workspace_bytes,
-                       reinterpret_cast<lt::Stream>(library_->driver_->stream())),
-      "cublasLtMatmul");
+  return check(library_->matmul(library_->handle_, desc_, alpha, at(1, layout_.b), first_,
+                                at(0, layout_.a), second_, beta, c, result_, c, result_,
+                                &chosen_.algo, as_pointer(workspace), chosen_.workspace_bytes,
+                                reinterpret_cast<lt::Stream>(library_->driver_->stream())),
+               "cublasLtMatmul");
 }
 
 namespace {
@@ -297,8 +296,8 @@ Result<Recipe> product_recipe(const std::shared_ptr<CublasLt>& library, const Pr
 
 std::size_t pytorch_workspace(int compute_capability, bool bias) {
   constexpr std::size_t kKiB = 1024;
-  if (compute_capability >= 90) return 32 * 1024 * kKiB;
-  return bias ? 1024 * kKiB : (2 * 4096 + 8 * 16) * kKiB;
+  if (compute_capability >= 90) return 32 * 1024UL * kKiB;
+  return bias ? 1024 * kKiB : (2 * 4096UL + 8 * 16UL) * kKiB;
 }
 
 }  // namespace rooftile::gpu::cuda

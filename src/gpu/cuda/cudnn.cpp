@@ -257,11 +257,8 @@ std::string ConvolutionCall::choice() const {
 Result<void> ConvolutionCall::run(std::span<const DevicePointer> buffers,
                                   DevicePointer workspace) const {
   const float one = 1, zero = 0;
-  // A device pointer is an integer in CUDA's driver API.
-  // NOLINTBEGIN(performance-no-int-to-ptr)
-  const auto at = [&](std::size_t i) { return reinterpret_cast<void*>(buffers[i]); };
-  void* scratch = reinterpret_cast<void*>(workspace);
-  // NOLINTEND(performance-no-int-to-ptr)
+  const auto at = [&](std::size_t i) { return as_pointer(buffers[i]); };
+  void* scratch = as_pointer(workspace);
   const dnn::Handle handle = library_->handle_;
   switch (phase_) {
     case Phase::dgrad:

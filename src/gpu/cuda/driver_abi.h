@@ -19,6 +19,11 @@ using ModuleHandle = struct ModuleTag*;
 using FunctionHandle = struct FunctionTag*;
 using KernelHandle = struct KernelTag*;
 
+// For the libraries that take a device pointer as a pointer; in the driver's API it is an integer.
+inline void* as_pointer(DevicePointer pointer) {
+  return reinterpret_cast<void*>(pointer);  // NOLINT(performance-no-int-to-ptr)
+}
+
 // CUdevice_attribute
 enum class DeviceAttribute : int {
   multiprocessor_count = 16,

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 
 namespace rooftile::source {
 namespace {

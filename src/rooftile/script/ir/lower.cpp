@@ -8,8 +8,6 @@
 
 namespace rooftile::script {
 
-using source::StatementKind;
-
 Unit::Unit(const source::File& file) : file_(file), bodies_{{.name = file.module}} {}
 
 const Function* Unit::lowered(std::uint32_t index) {
