@@ -47,6 +47,7 @@ class Arguments {
   bool is_absent(std::size_t position) const;
   bool has_value(std::size_t position) const { return !value(position).empty(); }
   std::string_view value(std::size_t position) const;
+  const OpArguments& recorded() const { return arguments_; }
 
  private:
   const OpArguments& arguments_;

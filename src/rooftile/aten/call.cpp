@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "rooftile/aten/complex.h"
 #include "rooftile/aten/handlers.h"
 #include "rooftile/aten/operator.h"
 #include "rooftile/aten/streams.h"
@@ -67,7 +68,7 @@ const Row* row_of(std::string_view name) {
 }
 
 bool is_tensor(const AtenValue& value) {
-  return aten_detail::parse_type(value.type).has_value() && value.value.empty();
+  return aten_element_bytes(value.type).has_value() && value.value.empty();
 }
 
 // Argument or result `position`, if it is a tensor.
@@ -641,6 +642,12 @@ CallWork work_of(const AtenCall& call) {
 }
 
 std::optional<Dtype> aten_dtype(std::string_view type) { return aten_detail::parse_type(type); }
+
+std::optional<double> aten_element_bytes(std::string_view type) {
+  if (const auto dtype = aten_detail::parse_type(type)) return size_in_bytes(*dtype);
+  const auto part = aten_detail::parse_complex(type);
+  return part ? std::optional(2 * size_in_bytes(*part)) : std::nullopt;
+}
 
 bool is_in_place(const AtenCall& call) {
   const std::string_view name = call.name;

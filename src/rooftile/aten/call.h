@@ -39,6 +39,8 @@ CallWork work_of(const AtenCall& call);
 
 // Of "c10::Half" and the other types of recordings.
 std::optional<Dtype> aten_dtype(std::string_view type);
+// Of one element, also of a complex one.
+std::optional<double> aten_element_bytes(std::string_view type);
 
 // Whether the call writes into its argument 0: "add_".
 bool is_in_place(const AtenCall& call);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "rooftile/aten/complex.h"
 #include "rooftile/aten/handlers.h"
 
 namespace rooftile {
@@ -12,8 +13,9 @@ using namespace aten_detail;
 constexpr std::string_view kPrefix = "aten::";
 
 Answer answer(std::string_view name, const Arguments& arguments) {
-  for (const auto& handle : {matrix_product_op, convolution_op, attention_op, recurrent_op, row_op,
-                             pooling_op, embedding_op, special_op, stream_op}) {
+  for (const auto& handle :
+       {complex_product_op, complex_stream_op, fourier_op, matrix_product_op, convolution_op,
+        attention_op, recurrent_op, row_op, pooling_op, embedding_op, special_op, stream_op}) {
     if (auto ops = handle(name, arguments)) return ops;
   }
   return std::nullopt;

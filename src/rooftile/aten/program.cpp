@@ -67,8 +67,8 @@ std::optional<double> bytes_of(const AtenValue& value) {
   if (std::ranges::any_of(value.dims, [](std::int64_t size) { return size < 0; })) {
     return std::nullopt;
   }
-  const auto dtype = value.value.empty() ? aten_dtype(value.type) : std::nullopt;
-  return dtype ? storage(element_count(value.dims), *dtype).value() : 0.0;
+  const auto bytes = value.value.empty() ? aten_element_bytes(value.type) : std::nullopt;
+  return element_count(value.dims) * bytes.value_or(0);
 }
 
 std::optional<double> bytes_of(const AtenCall& call) {

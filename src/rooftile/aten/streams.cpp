@@ -251,6 +251,15 @@ const StreamRow* row_of(std::string_view name) {
   return found == rows.end() ? nullptr : found->second;
 }
 
+// Its row, of an operator in place ("add_") that of the name without the mark where it has none of
+// its own; and whether it is in place.
+std::pair<const StreamRow*, bool> row_in_any_form(std::string_view name) {
+  const bool in_place = name.size() > 1 && name.back() == '_' && name[name.size() - 2] != '_';
+  const StreamRow* row = row_of(name);
+  if (row == nullptr && in_place) row = row_of(name.substr(0, name.size() - 1));
+  return {row, in_place};
+}
+
 }  // namespace
 
 Phase StreamCall::phase() const {
@@ -337,15 +346,19 @@ std::vector<Op> elementwise_pass(const StreamCall& call, double elements, double
                       dtypes, call.phase(), streams);
 }
 
+bool is_pass(std::string_view name) {
+  if (name == "copy_" || name == "_to_copy") return true;
+  const StreamRow* row = row_in_any_form(name).first;
+  return row != nullptr && row->kind == StreamKind::pointwise;
+}
+
 Answer stream_op(std::string_view name, const Arguments& arguments) {
   if (name == "copy_") return copy_between(arguments);
   if (name == "_to_copy") return copy_as(arguments);
-  const bool in_place = name.size() > 1 && name.back() == '_' && name[name.size() - 2] != '_';
-  const std::string_view plain = in_place ? name.substr(0, name.size() - 1) : name;
-  const StreamRow* row = row_of(name);
-  if (row == nullptr && in_place) row = row_of(plain);
+  const auto [row, in_place] = row_in_any_form(name);
   if (row == nullptr) return std::nullopt;
-  const StreamCall call{*row, plain, arguments, in_place};
+  if (in_place) name.remove_suffix(1);
+  const StreamCall call{*row, name, arguments, in_place};
   if (row->kind == StreamKind::pointwise) return pointwise(call);
   if (row->kind == StreamKind::reduce) return reduce(call);
   return row->kind == StreamKind::loss ? loss(call) : movement(call);

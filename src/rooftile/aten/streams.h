@@ -64,6 +64,9 @@ std::vector<Op> with_streams(Body body, const Dtypes& dtypes, Phase phase, const
 std::vector<Op> elementwise_pass(const StreamCall& call, double elements, double inputs,
                                  const Dtypes& dtypes, double bytes, Walk walk);
 
+// Whether it makes one pass over elements, each by itself, or copies them.
+bool is_pass(std::string_view name);
+
 // Everything but arithmetic: sorts, indexing, lists of tensors, other sizes.
 std::vector<Op> movement(const StreamCall& call);
 // copy_ and _to_copy.
