@@ -11,18 +11,33 @@ import contextlib
 import difflib
 import inspect
 import json
+import logging
 import os
 import re
 import shlex
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
-from ._forms import PIXELS, Sizes, diffusion_forms, known_forms, labels, patches_of_images, required
+from ._documented import Forms, optional_tensors
+from ._forms import (
+    PIXELS,
+    Sizes,
+    diffusion_arguments,
+    diffusion_forms,
+    diffusion_size,
+    known_forms,
+    labels,
+    patches_of_images,
+    required,
+    size_named,
+)
 from ._input import Input
+from ._refused import LayerWatch, fitted
 
 if TYPE_CHECKING:
     from ._capture.writer import Capture
@@ -30,6 +45,7 @@ if TYPE_CHECKING:
 FAILED = 2
 TIMM = "timm:"
 BATCH = 1  # where the user states none
+MOST_TRIES = 8  # with other arguments, after an error that tells which
 # Weights that are made at random where a pass needs values.
 MOST_BYTES = 2 << 30
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
@@ -69,7 +85,7 @@ class Built:
 
     model: Any
     choices: list[Given]
-    forms: Mapping[str, Any] = field(default_factory=dict)  # of arguments that it may ask for
+    forms: Optional[Forms] = None  # of arguments that it may ask for
 
 
 def library(name: str) -> Any:
@@ -129,8 +145,13 @@ def from_diffusers(config: Mapping[str, Any], wanted: Wanted) -> Built:
     if found is None or not hasattr(found, "from_config"):
         raise BuildError(f"diffusers {diffusers.__version__} has no model {name}")
     model = made(lambda: found.from_config(dict(config)), wanted)
-    forms = diffusion_forms(model, wanted.batch, wanted.seq)
-    return Built(model, [Given(chosen(name, list(form), form), []) for form in forms])
+    choices, all_forms = [], []
+    for known in diffusion_forms(model, wanted.batch, wanted.seq):
+        sample = next(iter(known.values()))
+        forms = Forms(model, known, partial(diffusion_size, model, sample, wanted.seq))
+        choices.append(Given(chosen(name, diffusion_arguments(model, known), forms), []))
+        all_forms.append(forms)
+    return Built(model, choices, all_forms[0])
 
 
 # ---- transformers
@@ -151,9 +172,10 @@ def from_transformers(folder: Path, config: Mapping[str, Any], wanted: Wanted) -
     else:
         model = made(lambda: getattr(found, "_from_config", found)(settings), wanted)
     sizes = Sizes(settings)
-    forms = known_forms(sizes, type(model).__name__, wanted.batch, wanted.seq)
+    known = known_forms(sizes, type(model).__name__, wanted.batch, wanted.seq)
     if any(name.endswith("grid_thw") for name in required(model)):
-        forms.update(patches_of_images(sizes, wanted.batch))
+        known.update(patches_of_images(sizes, wanted.batch))
+    forms = Forms(model, known, partial(size_named, sizes, wanted.batch, wanted.seq))
     return Built(model, transformers_inputs(model, settings, forms, wanted), forms)
 
 
@@ -187,12 +209,19 @@ def takes(kind: Any, config: type) -> bool:
     return len(arguments) == 1 and arguments[0].annotation in (config, config.__name__)
 
 
-def transformers_inputs(model: Any, settings: Any, forms: Mapping[str, Any], wanted: Wanted) -> list[Given]:
+def transformers_inputs(model: Any, settings: Any, forms: Forms, wanted: Wanted) -> list[Given]:
     """What a model of transformers may take, by its own names for it."""
+    import torch
+
+    if type(model).forward is torch.nn.Module.forward:
+        raise BuildError(f"{type(model).__name__} has no pass of its own, its parts are called one by one: in Python, "
+                         f"rooftile.check(model.{next(iter(dict(model.named_children())), 'part')}, …) checks one")
     names = inspect.signature(model.forward).parameters
     needed = [*required(model), *filter(names.__contains__, [getattr(model, "main_input_name", "")])]
     if getattr(settings, "is_encoder_decoder", False) and "decoder_input_ids" in names:
         needed.append("decoder_input_ids")
+    if not needed:  # all have defaults: the one that stands first
+        needed = [name for name in names if forms.get(name) is not None][:1]
     choices: list[Given] = []
     if "input_ids" in names and "pixel_values" in names:
         words = [name for name in needed if not name.startswith("pixel_values")] + ["input_ids"]
@@ -204,7 +233,7 @@ def transformers_inputs(model: Any, settings: Any, forms: Mapping[str, Any], wan
     return choices
 
 
-def arguments(model: Any, forms: Mapping[str, Any], wanted: Wanted, needed: Sequence[str]) -> dict[str, Any]:
+def arguments(model: Any, forms: Forms, wanted: Wanted, needed: Sequence[str]) -> dict[str, Any]:
     """Values of these arguments, and of others that a training step or a plain pass has."""
     name, names = type(model).__name__, inspect.signature(model.forward).parameters
     given = chosen(name, list(dict.fromkeys(needed)), forms)
@@ -216,13 +245,13 @@ def arguments(model: Any, forms: Mapping[str, Any], wanted: Wanted, needed: Sequ
     return given
 
 
-def chosen(name: str, needed: Sequence[str], known: Mapping[str, Any]) -> dict[str, Any]:
+def chosen(name: str, needed: Sequence[str], known: Forms) -> dict[str, Any]:
     """Those that are needed. Raises BuildError for one of unknown form."""
     for argument in needed:
         if known.get(argument) is None:
             raise BuildError(f"the form of {name}'s input {argument} is not known: in Python, rooftile.check(model, "
                              f"{{'{argument}': …}}) takes it")
-    return {argument: known[argument] for argument in needed}
+    return {argument: known.get(argument) for argument in needed}
 
 
 # ---- all
@@ -250,28 +279,52 @@ def built_model(target: str, wanted: Wanted) -> Built:
 
 
 def first_that_runs(built: Built, wanted: Wanted) -> tuple[Given, Capture]:
-    """Raises CaptureError, with the reason of the first choice, where the model runs with none of them."""
+    """Raises CaptureError, with the reason of the try that came furthest, where the model runs with none."""
     from ._capture import CaptureError, capture
 
     dtype = wanted.dtype if wanted.dtype in ("fp32", "bf16", "fp16") else None
-    problems: list[CaptureError] = []
+    furthest, reason = -1, CaptureError("nothing that it may take is known")
     for choice in built.choices:
-        given: Optional[Given] = choice
-        while given is not None:
-            try:
-                return given, capture(built.model, None, mode=wanted.mode, dtype=dtype, kwargs=given.kwargs)
-            except CaptureError as error:
-                problem, given = error, with_what_is_missing(built, given, str(error))
-        problems.append(problem)
-    raise problems[0]
+        given = best = choice
+        sizes: Optional[Given] = None
+        came, message, tried = -1, "", set(choice.kwargs)
+        for _ in range(MOST_TRIES):
+            with LayerWatch(built.model) as watch:
+                try:
+                    return given, capture(built.model, None, mode=wanted.mode, dtype=dtype, kwargs=given.kwargs)
+                except CaptureError as error:
+                    problem = error
+            if watch.entered > furthest:
+                furthest, reason = watch.entered, problem
+            if watch.entered >= came:  # what an added argument makes worse is not meant
+                best, came, message, sizes = given, watch.entered, str(problem), with_other_sizes(given, watch)
+            following = sizes or with_what_is_missing(built, best, message, tried)
+            if following is None:
+                break
+            given, sizes = following, None
+            tried.update(given.kwargs)
+    raise reason
 
 
-def with_what_is_missing(built: Built, given: Given, message: str) -> Optional[Given]:
-    """With one more argument, which an error names; None where it names none of a known form."""
+def with_other_sizes(given: Given, watch: LayerWatch) -> Optional[Given]:
+    """With the size that the layer takes which refused an argument; None where no layer did."""
+    kwargs = fitted(given.kwargs, watch.inside())
+    return None if kwargs is None else replace(given, kwargs=kwargs)
+
+
+def with_what_is_missing(built: Built, given: Given, message: str, tried: set[str]) -> Optional[Given]:
+    """With one more argument, which an error names, or the next one where something was None; None where nothing
+    tells its form.
+    """
+    if built.forms is None:
+        return None
     names = inspect.signature(built.model.forward).parameters
-    for word in re.findall(r"\w+", message):
-        if word in names and word in built.forms and word not in given.kwargs:
-            return replace(given, kwargs={**given.kwargs, word: built.forms[word]})
+    words = [word for word in re.findall(r"\w+", message) if word in names]
+    if "NoneType" in message:
+        words += optional_tensors(built.model)
+    for word in words:
+        if word not in tried and built.forms.get(word) is not None:
+            return replace(given, kwargs={**given.kwargs, word: built.forms.get(word)})
     return None
 
 
@@ -306,9 +359,16 @@ def capture_of(target: str, wanted: Wanted) -> Capture:
         except CaptureError as again:
             raise BuildError(f"it was built, and cannot be captured: {again}") from again
     result.notes[:0] = [f"built by {type(built.model).__module__.partition('.')[0]} {how}", *given.notes]
+    if all(given is not choice for choice in built.choices):
+        result.notes.append(f"inputs found by trying: {shapes_of(given)}")
     if wanted.seq is not None and not any(wanted.seq in tensor.shape for tensor in given.tensors()):
         result.notes.append(f"the model has no sequence length to set, --seq {wanted.seq} has no effect")
     return result
+
+
+def shapes_of(given: Given) -> str:
+    """Names and sizes of arguments."""
+    return ", ".join(f"{name} {list(value.shape)}" for name, value in given.kwargs.items() if hasattr(value, "shape"))
 
 
 def wanted_of(words: Sequence[str]) -> Wanted:
@@ -321,6 +381,7 @@ def wanted_of(words: Sequence[str]) -> Wanted:
 def main(words: Sequence[str]) -> int:
     """Writes the capture, or the reason, to what was standard output."""
     os.environ.update(OFFLINE)
+    logging.disable(logging.ERROR)  # of tries that fail
     answer = os.dup(1)
     os.dup2(2, 1)  # libraries may print
     try:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
+from ._documented import documented_sizes
 from ._input import Input
 
 # Sizes where neither the config nor the user states them.
@@ -72,6 +73,18 @@ def known_forms(sizes: Sizes, name: str, batch: int, seq: Optional[int]) -> dict
     if row is not None:
         known["flattened_patches"] = Input((batch, PATCHES, 2 + row))
     return {**known, **series(sizes, batch)}
+
+
+def size_named(sizes: Sizes, batch: int, seq: Optional[int], name: str) -> Optional[int]:
+    """A size by its name in documentation: of the config, or of what is given."""
+    known = known_forms(sizes, "", batch, seq)
+    stated = sizes.number(name)
+    if stated is not None:
+        return stated
+    image, rows, width = known["prompt_pixel_values"].shape, known["input_ids"].shape[1], known.get("hidden_states")
+    parts = {"batch": batch, "channel": image[1], "height": image[2], "width": image[3], "seq": rows, "length": rows,
+             "dim": None if width is None else width.shape[-1]}
+    return next((size for part, size in parts.items() if part in name), None)
 
 
 def patches_of_images(sizes: Sizes, batch: int) -> dict[str, Any]:
@@ -175,7 +188,7 @@ def required(model: Any) -> list[str]:
 # ---- diffusers
 
 # Latents, images and videos where the config does not say their sizes; words of the prompt's hidden states.
-_LATENT, _PICTURE, _LATENT_FRAMES, _PICTURE_FRAMES, _WAVE, _PROMPT = 64, 256, 5, 9, 1024, 128
+_LATENT, _PICTURE, _LATENT_FRAMES, _PICTURE_FRAMES, _WAVE, _PROMPT, _WIDTH = 64, 256, 5, 9, 1024, 128, 768
 _TEXT = ("encoder_hid_dim", "caption_channels", "text_embed_dim", "text_dim", "cap_feat_dim", "joint_attention_dim",
          "cross_attention_dim")
 
@@ -183,32 +196,59 @@ _TEXT = ("encoder_hid_dim", "caption_channels", "text_embed_dim", "text_dim", "c
 def diffusion_forms(model: Any, batch: int, seq: Optional[int]) -> Iterator[dict[str, Any]]:
     """Arguments by name, with each form that the sample may have."""
     config = model.config
-    words = seq or config.get("max_text_seq_length") or config.get("max_sequence_length") or _PROMPT
-    text = next((first_of(config[name]) for name in _TEXT if config.get(name)), None)
+    words, text = prompt_sizes(config, seq)
     latents, side = samples(model, batch)
-    prompt = Input((batch, words, text or 768))
-    pooled = Input((batch, config.get("pooled_projection_dim") or 768))
+    prompt = Input((batch, words, text or _WIDTH))
+    pooled = Input((batch, config.get("pooled_projection_dim") or _WIDTH))
     one = Input((batch,))
+    sample = next(iter(inspect.signature(model.forward).parameters))
     for form in latents:
         known: dict[str, Any] = {
-            **dict.fromkeys(("sample", "hidden_states", "x"), form), "class_labels": Input((batch,), "int64"),
+            **dict.fromkeys(("sample", "hidden_states", "x", sample), form), "class_labels": Input((batch,), "int64"),
             **dict.fromkeys(("timestep", "timesteps", "timestep_r", "r_timestep"), Input((batch,), "int64")),
-            **dict.fromkeys(("encoder_hidden_states", "text_hidden_states", "source_hidden_states"), prompt),
+            **dict.fromkeys(("encoder_hidden_states", "text_hidden_states", "source_hidden_states", "image_embeds"),
+                            prompt),
             **dict.fromkeys(("pooled_projections", "pooled_embeds"), pooled), "guidance": one,
             "encoder_attention_mask": ones(batch, words), "encoder_hidden_states_mask": ones(batch, words),
             "controlnet_cond": Input((batch, 3, 8 * side[0], 8 * side[1])), "txt_ids": Input((words, 3)),
+            "input_ids": Input((batch, words), "int64"), "attention_mask": ones(batch, words),
         }
         if len(form.shape) == 3:
             rows = form.shape[1]
             known.update(img_ids=Input((rows, 3)), img_shapes=[[(1, side[0] // 2, side[1] // 2)]] * batch,
                          num_frames=1, height=side[0] // 2, width=side[1] // 2)
-        given = set(required(model)) | {"timestep", "timesteps", "img_ids", "txt_ids", "img_shapes", "num_frames",
-                                        "height", "width", "encoder_hidden_states_mask"}
-        given |= {"encoder_hidden_states"} if text is not None else set()
-        given |= {"pooled_projections"} if config.get("pooled_projection_dim") else set()
-        given |= {"guidance"} if config.get("guidance_embeds") else set()
-        names = inspect.signature(model.forward).parameters
-        yield {name: known.get(name) for name in names if name in given and (name in known or name in required(model))}
+        yield known
+
+
+def diffusion_arguments(model: Any, known: Mapping[str, Any]) -> list[str]:
+    """Names of the arguments that a pass has: those without a default, and others that the config asks for."""
+    config, needed = model.config, required(model)
+    given = {"timestep", "timesteps", "img_ids", "txt_ids", "img_shapes", "num_frames", "height", "width",
+             "encoder_hidden_states_mask"}
+    given |= {"encoder_hidden_states"} if prompt_sizes(config, None)[1] is not None else set()
+    given |= {"pooled_projections"} if config.get("pooled_projection_dim") else set()
+    given |= {"guidance"} if config.get("guidance_embeds") else set()
+    names = inspect.signature(model.forward).parameters
+    return [name for name in names if name in needed or (name in given and name in known)]
+
+
+def prompt_sizes(config: Any, seq: Optional[int]) -> tuple[int, Optional[int]]:
+    """Words of a prompt, and the width of their hidden states where the config has it."""
+    words = seq or config.get("max_text_seq_length") or config.get("max_sequence_length") or _PROMPT
+    return int(words), next((first_of(config[name]) for name in _TEXT if config.get(name)), None)
+
+
+def diffusion_size(model: Any, sample: Input, seq: Optional[int], name: str) -> Optional[int]:
+    """A size by its name in documentation."""
+    config, shape = model.config, sample.shape
+    words, text = prompt_sizes(config, seq)
+    stated = first_of(config.get(name))
+    sizes = {"batch": shape[0], "channel": shape[1] if len(shape) > 3 else shape[-1], "frames": _LATENT_FRAMES,
+             "height": shape[-2], "width": shape[-1], "seq": words, "len": words, "dim": text or _WIDTH,
+             "hidden_size": text or _WIDTH}
+    if isinstance(stated, int):
+        return stated
+    return next((size for part, size in sizes.items() if part in name), None)
 
 
 def samples(model: Any, batch: int) -> tuple[list[Input], tuple[int, int]]:
@@ -226,14 +266,19 @@ def samples(model: Any, batch: int) -> tuple[list[Input], tuple[int, int]]:
     image, video = Input((batch, channels, *side)), Input((batch, channels, frames, *side))
     wave = Input((batch, channels, side[1] if side[1] > _WAVE else _WAVE))
     by_frame = Input((batch, frames, channels, *side))
+    last = Input((batch, frames, *side, channels))
     rows = Input((batch, side[0] * side[1] // 4, channels))
     orders = {nn.Conv3d: [video, image], nn.Conv2d: [image, by_frame, video], nn.Conv1d: [wave, rows],
-              nn.Linear: [rows, image, video, by_frame]}
+              nn.Linear: [rows, image, video, by_frame, last]}
     layers = [layer for layer in model.modules() if type(layer) in orders]
     fitting = [layer for layer in layers if _takes(layer, channels)]
     convolutions = [layer for layer in layers if type(layer) is not nn.Linear]
     first = next(iter(fitting or convolutions), None)
-    return orders[nn.Conv2d if first is None else type(first)], side
+    forms = orders[nn.Conv2d if first is None else type(first)]
+    stated = documented_sizes(model, next(iter(inspect.signature(model.forward).parameters)))
+    if stated is not None:
+        forms = sorted(forms, key=lambda form: len(form.shape) != len(stated[1]))
+    return forms, side
 
 
 def _takes(layer: Any, channels: int) -> bool:

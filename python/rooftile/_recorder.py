@@ -41,6 +41,7 @@ class WhenLoaded(importlib.abc.MetaPathFinder):
 
     def __init__(self, name: str, callback: Callable[[], None]) -> None:
         self._name, self._callback = name, callback
+        self._looking = False
 
     def remove(self) -> None:
         """Imports go on without it."""
@@ -50,16 +51,20 @@ class WhenLoaded(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: Optional[Sequence[str]], target: Optional[types.ModuleType] = None
     ) -> Optional[ModuleSpec]:
-        """Only for the module: the usual spec, whose loader calls back."""
-        if name != self._name:
+        """Only for the module: the usual spec, whose loader calls back. Programs may ask for it and not load it."""
+        if name != self._name or self._looking:
             return None
-        self.remove()
-        spec = importlib.util.find_spec(name)
+        self._looking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._looking = False
         if spec is not None and spec.loader is not None:
             execute, callback = spec.loader.exec_module, self._callback
 
             def exec_module(module: types.ModuleType) -> None:
                 execute(module)
+                self.remove()
                 callback()
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]

@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 import rooftile
-from rooftile import _build, _forms
+from rooftile import Input, _build, _documented, _forms
 from support import environment, python
 
 
@@ -88,6 +88,18 @@ class Captures(unittest.TestCase):
         self.assertEqual(found["input_bytes"], 2 * 16 * 16 * (3 * 2 * 14 * 14) * 4 + 2 * 3 * 8)
         self.assertEqual(found["notes"], ["built by transformers without weights"])  # not on real values
 
+    def test_patches_as_a_convolution_takes_them(self):
+        found = self.header({"model_type": "kimi_k25_vision", "num_hidden_layers": 1, "hidden_size": 64,
+                             "num_attention_heads": 4, "intermediate_size": 64, "patch_size": 14})
+        self.assertEqual(found["input_bytes"], 16 * 16 * (3 * 14 * 14) * 4 + 3 * 8)
+        self.assertIn("inputs found by trying: pixel_values [256, 3, 14, 14], grid_thw [1, 3]", found["notes"])
+
+    def test_models_without_a_pass_of_their_own(self):
+        parts = {"num_layers": 1, "num_heads": 2, "hidden_size": 16}
+        with self.assertRaisesRegex(_build.BuildError, r"BarkModel has no pass of its own.*check\(model\.semantic, "):
+            self.header({"model_type": "bark", **{f"{part}_config": {**parts, "model_type": f"bark_{part}"} for part in
+                                                  ("semantic", "coarse_acoustics", "fine_acoustics")}})
+
     def test_series_in_time(self):
         found = self.header({"model_type": "patchtst", "context_length": 32, "num_input_channels": 3, "d_model": 16,
                              "num_hidden_layers": 1, "num_attention_heads": 2, "ffn_dim": 32}, batch=2)
@@ -98,6 +110,70 @@ class Captures(unittest.TestCase):
                              "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 64,
                              "num_hash_functions": 4, "num_hash_buckets": 64}, seq=128)
         self.assertEqual(found["input_bytes"], 4 * 128 * 8)
+
+
+@unittest.skipUnless(has("torch"), "torch is not installed")
+class InputsByTrying(unittest.TestCase):
+    """What a model says by its errors and its documentation."""
+
+    def taken(self, model, known):
+        forms = _documented.Forms(model, known, {"batch_size": 2, "sequence_length": 8, "width": 5}.get)
+        built = _build.Built(model, [_build.Given(known, [])], forms)
+        given, _ = _build.first_that_runs(built, _build.Wanted())
+        return {name: value.shape for name, value in given.kwargs.items()}
+
+    def test_a_layer_takes_another_size(self):
+        from torch import nn
+
+        for layer, given, taken in ((nn.Linear(6, 4), (2, 8, 5), (2, 8, 6)), (nn.LayerNorm(6), (2, 5, 5), (2, 5, 6)),
+                                    (nn.Conv1d(6, 4, 3), (2, 5, 5), (2, 6, 5)),
+                                    (nn.Conv2d(3, 4, 2, 2), (8, 12), (8, 3, 2, 2))):
+            with self.subTest(layer=layer):
+                self.assertEqual(self.taken(nn.Sequential(layer), {"input": Input(given)}), {"input": taken})
+
+    def test_an_argument_that_goes_with_another(self):
+        from torch import nn
+
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.one, self.two = nn.Conv2d(4, 8, 1), nn.Conv2d(4, 8, 1)
+
+            def forward(self, sample, condition):
+                return self.one(sample) + self.two(condition)
+
+        found = self.taken(Model(), {"sample": Input((2, 4, 8, 8)), "condition": Input((2, 3, 64, 64))})
+        self.assertEqual(found["condition"], (2, 4, 8, 8))
+
+    def test_arguments_that_only_their_documentation_tells(self):
+        import torch
+        from torch import nn
+
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = nn.Linear(5, 4)
+
+            def forward(self, x, other: torch.Tensor = None, states: torch.Tensor = None):
+                """Adds.
+
+                other (`torch.FloatTensor` of shape `(batch_size, unknown)`, *optional*)
+                states (`torch.FloatTensor` of shape `(batch_size, 2 * sequence_length, width)`, *optional*)
+                """
+                return self.layer(x).sum() + self.layer(states).sum()
+
+        found = self.taken(Model(), {"x": Input((2, 5))})
+        self.assertEqual(found, {"x": (2, 5), "states": (2, 16, 5)})
+
+    def test_the_reason_is_that_of_the_try_that_came_furthest(self):
+        from torch import nn
+
+        from rooftile._capture import CaptureError
+
+        model = nn.Sequential(nn.Linear(4, 4), nn.Flatten(), nn.Linear(3, 3))
+        choices = [_build.Given({"input": Input(shape)}, []) for shape in ((), (2, 7, 4))]
+        with self.assertRaisesRegex(CaptureError, "28"):
+            _build.first_that_runs(_build.Built(model, choices), _build.Wanted())
 
 
 @unittest.skipUnless(has("torch"), "torch is not installed")

@@ -211,6 +211,13 @@ class Run(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertNotIn("1 Python file", done.stderr)
 
+    def test_programs_that_ask_for_torch_before_they_load_it(self):
+        script = "import importlib.util\nassert importlib.util.find_spec('torch')\n" + SCRIPT
+        (pathlib.Path(self.folder.name) / "asks.py").write_text(script)
+        done = python("-m", "rooftile", "run", "--steps", "4", "-o", "asked", "asks.py", "--epochs", "1",
+                      cwd=self.folder.name)
+        self.assertIn("rooftile: recorded 4 steps", done.stderr)
+
     def test_too_few_steps(self):
         done = self.run_script("few", "--steps", "3")
         self.assertEqual(done.returncode, 0)

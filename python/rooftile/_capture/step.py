@@ -161,8 +161,9 @@ class _Pass:
             except CaptureError:
                 raise
             except Exception as error:
-                raise CaptureError(f"the module does not run: on fake tensors {reason}; on real CPU "
-                                   f"tensors {_first_line(error)}") from error
+                real = _first_line(error)
+                where = "" if real == reason else f"on fake tensors {reason}; on real CPU tensors "
+                raise CaptureError(f"the module does not run: {where}{real}") from error
 
     def _given(self, take: Callable[[Any], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         def made(value: Any) -> Any:
