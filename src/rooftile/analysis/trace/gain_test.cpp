@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/trace/host_copies.h"
 #include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/analysis/trace/steady.h"
 #include "rooftile/hardware/device_file.h"
 
 namespace rooftile {
@@ -55,6 +56,16 @@ TEST(Gain, OfIdleTimeIsItsShareOfTheReplay) {
   trace.predictions = {{Remedy::no_synchronization, range(3, 5, 9)}};
   EXPECT_EQ(gain_of_idle_time(trace, Remedy::no_synchronization, milliseconds(1)),
             range(0.5, 1, 1));
+}
+
+// What happens once counts from a tenth of the window on.
+TEST(SteadySpan, LeavesOutStartUpAndFirstCalls) {
+  TraceSummary trace = busy_trace();
+  trace.time.idle_by_cause = {{IdleCause::start_up, milliseconds(0.5)},
+                              {IdleCause::module_loading, milliseconds(0.4)}};
+  EXPECT_EQ(steady_span(trace), milliseconds(10));
+  trace.time.idle_by_cause[IdleCause::module_loading] = milliseconds(2.5);
+  EXPECT_NEAR(steady_span(trace).value(), 7e-3, 1e-12);
 }
 
 // Occupancy after the CUDA C++ Programming Guide's table for compute capability 8.0: 65536

@@ -18,5 +18,12 @@ TEST(UseGroups, ShortNamesKeepWhatNamesTheKernel) {
   EXPECT_EQ(short_kernel_name("ampere_sgemm_128x64_tn"), "'ampere_sgemm_128x64_tn'");
 }
 
+// A tensor of one value says nothing of the size; one with an axis of one does.
+TEST(UseGroups, ShapesLeaveScalarsOut) {
+  OpArguments arguments;
+  arguments.dims = {{64, 1}, {1, 1}, {}, {1}, {64, 128}};
+  EXPECT_EQ(shape_text(arguments), "64x1, 64x128");
+}
+
 }  // namespace
 }  // namespace rooftile

@@ -656,6 +656,20 @@ TEST(HfDecode, OneRowForEachSequenceAndTheCacheForAttention) {
   EXPECT_EQ(workload.parameters, read_config(kLlama8b).parameters);
 }
 
+// DeepSeek-V3.2: each layer scores all keys in 64 narrow heads and attends to 2048 of them.
+TEST(HfDecode, AnIndexerScoresAllKeysAndAttentionReadsTheChosenOnes) {
+  std::string text = kDeepSeekV3;
+  text.insert(1, R"("index_n_heads": 64, "index_head_dim": 128, "index_topk": 2048, )");
+  const Workload workload = read_config(text, decoding(4, 8191));
+  EXPECT_EQ(dims_of(workload, "indexer.wq_b"), "m=4 n=8192 k=1536");
+  EXPECT_EQ(dims_of(workload, "indexer.wk+weights_proj"), "m=4 n=192 k=7168");
+  EXPECT_EQ(dims_of(workload, "indexer.scores"), "m=64 n=8192 k=128 batch=4 weight=activation");
+  EXPECT_THAT(dims_of(workload, "self_attn.attention"), HasSubstr("kv=2048 "));
+  // A projection of the queries, one of the keys with its norm, and one of the heads' weights.
+  const std::int64_t indexer = 1536 * 64 * 128 + 7168 * 128 + 2 * 128 + 7168 * 64;
+  EXPECT_EQ(*workload.parameters - *read_config(kDeepSeekV3).parameters, 61 * indexer);
+}
+
 // Transformers adds sinks to scores in memory; engines have kernels for them.
 TEST(HfDecode, EnginesFuseAttentionOfAllFamilies) {
   constexpr const char* kSinks = R"({"architectures": ["GptOssForCausalLM"],
