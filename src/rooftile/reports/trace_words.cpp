@@ -87,8 +87,7 @@ std::string pass_words(const TraceSummary& trace) {
   const std::vector<Seconds>& steps = trace.steps.durations;
   if (steps.empty() && trace.time.span < trace.whole.span) {
     return fmt::format(
-        "Recorded {}, no steps found; judged are the {} from the first launch on the "
-        "GPU to its last work",
+        "Recorded {}, no steps found; judged are {} of it, without start-up, first calls and end",
         time_text(trace.whole.span), time_text(trace.time.span));
   }
   if (steps.empty()) return fmt::format("Recorded {}, no steps found", time_text(trace.time.span));

@@ -10,7 +10,8 @@ double window_steps(const TraceSummary& summary) {
 }
 
 double recorded_steps(const TraceSummary& summary) {
-  if (summary.steps.durations.empty() || summary.kernel_time_in_steps <= Seconds()) return 1;
+  const bool is_all = summary.steps.durations.empty() && summary.time.span == summary.whole.span;
+  if (is_all || summary.kernel_time_in_steps <= Seconds()) return 1;
   // Kernels vary by about as much from step to step.
   constexpr double kWhole = 0.01;
   const Seconds launched = summary.kernel_time - summary.leftover_time;

@@ -192,6 +192,7 @@ struct LoaderUse {
   std::string name;         // enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__
   bool in_process = false;  // no worker processes
   std::int64_t count = 0;
+  // Without steps the first call, which may start the workers, is in the count alone.
   Seconds waiting;  // of the host
   Seconds exposed;  // GPU idle time that follows from it
   TraceSite site;   // of the first call

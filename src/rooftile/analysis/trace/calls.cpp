@@ -22,21 +22,38 @@ bool is_release(std::string_view name) {
   constexpr std::array<std::string_view, 5> kWords{"MemFree", "MemUnmap", "MemRelease",
                                                    "AddressFree", "HostUnregister"};
   return name == "cudaFree" || name == "hipFree" || contains(name, "FreeHost") ||
+         contains(name, "FreeArray") || contains(name, "FreeMipmappedArray") ||
          contains(name, "FreeAsync") || contains(name, "HostFree") ||
          std::any_of(kWords.begin(), kWords.end(),
                      [&](std::string_view word) { return contains(name, word); });
 }
 
-// "step", "iteration_5", "Train step #12", "iter: 3": a word for a step and at most a number.
+// "step", "iteration_5", "Train step #12", "Warm-up Step 2": a word for a step, what kind of step
+// it is, and numbers.
 bool names_a_step(std::string_view name) {
-  std::string words;
-  for (const char c : lower(name)) {
-    if (std::isalpha(static_cast<unsigned char>(c)) != 0) words += c;
-  }
-  constexpr std::array<std::string_view, 8> kWords{
+  constexpr std::array<std::string_view, 8> kSteps{
       "step",         "iteration",      "iter",      "trainstep",
       "trainingstep", "trainiteration", "trainiter", "trainingiteration"};
-  return std::find(kWords.begin(), kWords.end(), words) != kWords.end();
+  constexpr std::array<std::string_view, 13> kKinds{
+      "train",     "training", "warm", "up",    "warmup",   "bench",   "benchmark",
+      "inference", "eval",     "test", "timed", "measured", "profiled"};
+  const auto is_letter = [](unsigned char c) { return std::isalpha(c) != 0; };
+  const auto is_one_of = [](const auto& words, std::string_view word) {
+    return std::ranges::find(words, word) != words.end();
+  };
+  const std::string text = lower(name);
+  std::size_t steps = 0;
+  for (auto at = text.begin(); at != text.end();) {
+    const auto end = std::find_if_not(at, text.end(), is_letter);
+    const std::string_view word(at, end);
+    if (is_one_of(kSteps, word)) {
+      ++steps;
+    } else if (!word.empty() && !is_one_of(kKinds, word)) {
+      return false;
+    }
+    at = end == text.end() ? end : std::next(end);
+  }
+  return steps == 1;
 }
 
 // NVRTC and the driver's linker make kernels while the program runs; CUDA loads them, and makes a
@@ -80,7 +97,8 @@ CallKind call_kind(std::string_view name) {
   if (loads_kernels(name)) return CallKind::load;
   if (contains(name, "GraphLaunch")) return CallKind::graph_launch;
   if (contains(name, "Launch") && !contains(name, "HostFunc")) return CallKind::launch;
-  if (contains(name, "DeviceSynchronize") || contains(name, "CtxSynchronize")) {
+  if (contains(name, "DeviceSynchronize") || contains(name, "CtxSynchronize") ||
+      contains(name, "ThreadSynchronize")) {
     return CallKind::device_wait;
   }
   if (contains(name, "StreamSynchronize")) return CallKind::stream_wait;

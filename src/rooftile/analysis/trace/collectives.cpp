@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <string>
 #include <tuple>
@@ -129,30 +130,54 @@ std::vector<SharedCollective> shared_collectives(std::span<const TraceSummary> r
   return shared;
 }
 
-std::optional<RankWaits> waits_of_ranks(std::span<const TraceSummary> ranks) {
-  if (ranks.size() < 2) return std::nullopt;
+std::vector<Seconds> waits_of_ranks(std::span<const TraceSummary> ranks) {
+  if (ranks.size() < 2) return {};
   const std::vector<SharedCollective> shared = shared_collectives(ranks);
-  if (shared.empty()) return std::nullopt;
-  RankWaits waits{std::vector<Seconds>(ranks.size()), std::vector<Seconds>(ranks.size()),
-                  std::vector<std::int64_t>(ranks.size()), 0};
+  if (shared.empty()) return {};
+  std::vector<Seconds> waited(ranks.size());
   for (const SharedCollective& collective : shared) {
     for (std::size_t run = 0; run < collective.runs.front()->size(); ++run) {
       const auto time_of = [&](std::size_t rank) { return (*collective.runs[rank])[run]; };
-      std::size_t last = 0;
+      Seconds shortest = time_of(0);
       for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
-        if (time_of(rank) < time_of(last)) last = rank;
+        shortest = std::min(shortest, time_of(rank));
       }
-      Seconds next = time_of(last == 0 ? 1 : 0);
       for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-        waits.waited[rank] += (time_of(rank) - time_of(last)) * window_part(ranks[rank]);
-        if (rank != last) next = std::min(next, time_of(rank));
+        waited[rank] += (time_of(rank) - shortest) * window_part(ranks[rank]);
       }
-      waits.delayed[last] += (next - time_of(last)) * window_part(ranks[last]);
-      ++waits.last[last];
-      ++waits.runs;
     }
   }
-  return waits;
+  return waited;
+}
+
+LateRanks cost_of_late(std::span<const TraceSummary> all, std::vector<std::size_t> late) {
+  LateRanks cost{std::move(late), {}, {}, {}, 0, 0};
+  std::vector<bool> is_late(all.size());
+  for (const std::size_t rank : cost.ranks) is_late[rank] = true;
+  const double others = static_cast<double>(all.size() - cost.ranks.size());
+  for (const SharedCollective& collective : shared_collectives(all)) {
+    for (std::size_t run = 0; run < collective.runs.front()->size(); ++run) {
+      constexpr Seconds kNever(std::numeric_limits<double>::max());
+      Seconds of_late = kNever, of_others = kNever, sum;
+      for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        const Seconds time = (*collective.runs[rank])[run];
+        Seconds& shortest = is_late[rank] ? of_late : of_others;
+        shortest = std::min(shortest, time);
+        if (!is_late[rank]) sum += time;
+      }
+      const Seconds shortest = std::min(of_late, of_others);
+      ++cost.runs;
+      if (of_late <= of_others) ++cost.last;
+      cost.gain += std::max(Seconds(), of_others - of_late);
+      cost.own += of_late - shortest;
+      cost.others += sum / others - shortest;
+    }
+  }
+  const TraceSummary& first = all[cost.ranks.front()];
+  for (Seconds* const time : {&cost.gain, &cost.own, &cost.others}) {
+    *time = per_step(first, *time) * window_part(first);
+  }
+  return cost;
 }
 
 }  // namespace rooftile

@@ -40,18 +40,23 @@ struct SharedCollective {
 };
 std::vector<SharedCollective> shared_collectives(std::span<const TraceSummary> ranks);
 
-// Sums over the window of each rank, in their order. A rank's run beyond the shortest among the
-// ranks is waiting for the last to arrive, at the least.
-struct RankWaits {
-  std::vector<Seconds> waited;
-  // What all save if this rank came when the last of the others does: in the collectives at which
-  // it is the last, the wait of the one before it.
-  std::vector<Seconds> delayed;
-  std::vector<std::int64_t> last;  // runs at which it is the last
-  std::int64_t runs = 0;           // of each rank
+// What each rank waits in its window, in their order: a run beyond the shortest among the ranks is
+// waiting for the last to arrive, at the least. Empty for fewer than two ranks, or when no
+// collective can be compared.
+std::vector<Seconds> waits_of_ranks(std::span<const TraceSummary> ranks);
+
+// What ranks that come late cost, per step.
+struct LateRanks {
+  std::vector<std::size_t> ranks;
+  // What all save if these came when the last of the others does: in the collectives at which one
+  // of them is the last, the wait of the first of the others before it.
+  Seconds gain;
+  Seconds own;                      // waiting of the last of them
+  Seconds others;                   // waiting of each other rank in the mean
+  std::int64_t last = 0, runs = 0;  // collectives at which one of them is the last; all
 };
 
-// Empty for fewer than two ranks, or when no collective can be compared.
-std::optional<RankWaits> waits_of_ranks(std::span<const TraceSummary> ranks);
+// Of at least one rank and one other, as indices.
+LateRanks cost_of_late(std::span<const TraceSummary> all, std::vector<std::size_t> late);
 
 }  // namespace rooftile

@@ -20,10 +20,9 @@ TEST(Collectives, WaitingOfRanksIsWhatTheShortestRunDoesNotTake) {
   const std::vector<TraceSummary> ranks = {rank_of({milliseconds(5), milliseconds(1)}),
                                            rank_of({milliseconds(1), milliseconds(3)})};
   const auto waits = waits_of_ranks(ranks);
-  ASSERT_TRUE(waits);
-  EXPECT_EQ(waits->waited, (std::vector<Seconds>{milliseconds(4), milliseconds(2)}));
-  EXPECT_FALSE(waits_of_ranks(std::vector{ranks[0]}));
-  EXPECT_FALSE(waits_of_ranks(std::vector{ranks[0], rank_of({milliseconds(1)})}));
+  EXPECT_EQ(waits, (std::vector<Seconds>{milliseconds(4), milliseconds(2)}));
+  EXPECT_TRUE(waits_of_ranks(std::vector{ranks[0]}).empty());
+  EXPECT_TRUE(waits_of_ranks(std::vector{ranks[0], rank_of({milliseconds(1)})}).empty());
 }
 
 TEST(Collectives, TheRankBeforeTheLastBoundsWhatTheLastCosts) {
@@ -33,13 +32,27 @@ TEST(Collectives, TheRankBeforeTheLastBoundsWhatTheLastCosts) {
       rank_of({milliseconds(9), milliseconds(3), milliseconds(1)}),
       rank_of({milliseconds(2), milliseconds(8), milliseconds(5)}),
       rank_of({milliseconds(1), milliseconds(1), milliseconds(7)})};
-  const auto waits = waits_of_ranks(ranks);
-  ASSERT_TRUE(waits);
-  EXPECT_EQ(waits->last, (std::vector<std::int64_t>{1, 0, 2}));
-  EXPECT_EQ(waits->runs, 3);
-  EXPECT_NEAR(to_milliseconds(waits->delayed[0]), 4, 1e-9);
-  EXPECT_NEAR(to_milliseconds(waits->delayed[1]), 0, 1e-9);
-  EXPECT_NEAR(to_milliseconds(waits->delayed[2]), 1 + 2, 1e-9);
+  EXPECT_NEAR(to_milliseconds(cost_of_late(ranks, {0}).gain), 4, 1e-9);
+  EXPECT_NEAR(to_milliseconds(cost_of_late(ranks, {1}).gain), 0, 1e-9);
+  const LateRanks last = cost_of_late(ranks, {2});
+  EXPECT_NEAR(to_milliseconds(last.gain), 1 + 2, 1e-9);
+  EXPECT_NEAR(to_milliseconds(last.own), 6, 1e-9);
+  EXPECT_NEAR(to_milliseconds(last.others), (8 + 1) / 2. + (2 + 7) / 2. + (0 + 4) / 2., 1e-9);
+  EXPECT_EQ(last.last, 2);
+  EXPECT_EQ(last.runs, 3);
+}
+
+TEST(Collectives, RanksThatTakeTurnsCostWhatTheOthersWaitForEither) {
+  // Ranks 0 and 1 are the last by turns, so that each alone saves only up to the other.
+  const std::vector<TraceSummary> ranks = {
+      rank_of({milliseconds(1), milliseconds(2)}), rank_of({milliseconds(3), milliseconds(1)}),
+      rank_of({milliseconds(9), milliseconds(9)}), rank_of({milliseconds(7), milliseconds(11)})};
+  EXPECT_NEAR(to_milliseconds(cost_of_late(ranks, {0}).gain), 2, 1e-9);
+  const LateRanks both = cost_of_late(ranks, {0, 1});
+  EXPECT_NEAR(to_milliseconds(both.gain), 6 + 8, 1e-9);
+  EXPECT_NEAR(to_milliseconds(both.own), 0, 1e-9);
+  EXPECT_NEAR(to_milliseconds(both.others), (8 + 6) / 2. + (8 + 10) / 2., 1e-9);
+  EXPECT_EQ(both.last, 2);
 }
 
 TEST(Collectives, KindsAreThoseOfTheNameElseOfTheKernel) {

@@ -43,13 +43,35 @@ std::string_view collective_name(std::string_view op) {
   return {};
 }
 
-// The operator or range that launched it: all that old traces say. 0 = none.
-std::uint32_t operator_name(const Timeline& timeline, const Links& links, std::uint32_t row) {
-  for (std::uint32_t op = links.gpu_op[row]; op != kNone; op = links.op_parent[op]) {
-    const std::uint32_t name = timeline.ops.name[op];
-    if (!collective_name(timeline.strings[name]).empty()) return name;
+std::int64_t elements_in(const std::vector<std::int64_t>& dims) {
+  std::int64_t elements = dims.empty() ? 0 : 1;
+  for (const std::int64_t dim : dims) {
+    if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements)) return 0;
   }
-  return 0;
+  return elements;
+}
+
+// What old traces say, without arguments of collectives: the name, the first tensor of the range
+// "nccl:all_reduce", and the size of the group, which record_param_comms gets last.
+CollectiveShape shape_of_operators(const Timeline& timeline, const Links& links,
+                                   std::uint32_t row) {
+  constexpr std::size_t kParameters = 8;  // tensors, number, group, rank, name, sizes ×2, ranks
+  CollectiveShape shape;
+  for (std::uint32_t op = links.gpu_op[row]; op != kNone; op = links.op_parent[op]) {
+    const std::string_view name = timeline.strings[timeline.ops.name[op]];
+    const OpArguments& given = timeline.arguments[timeline.ops.arguments[op]];
+    if (shape.name.empty()) shape.name = collective_name(name);
+    const bool has_tensor = name.starts_with("nccl:") && !given.dims.empty() &&
+                            !given.types.empty() && given.types.front().starts_with("c10::");
+    if (has_tensor && shape.in_elements == 0) {
+      shape.in_elements = elements_in(given.dims.front());
+      shape.dtype = given.types.front().substr(std::string_view("c10::").size());
+    }
+    if (name == "record_param_comms" && given.values.size() == kParameters) {
+      shape.group_size = parse_integer(given.values.back()).value_or(0);
+    }
+  }
+  return shape;
 }
 
 // In which part of a step the host launched something, for launches in their order.
@@ -306,14 +328,14 @@ struct CollectiveAdder {
   const Cover& held_up;
   PassMarks marks;
 
-  void add(std::uint32_t row, std::uint32_t shape, CollectiveUse& use) const {
+  void add(std::uint32_t row, const CollectiveShape& shape, CollectiveUse& use) const {
     const Seconds time = to_seconds(timeline.gpu.time.duration(row));
     ++use.count;
     use.time += time;
     use.exposed += to_seconds(exposed_time(timeline, track, compute, row));
     use.awaited +=
         to_seconds(held_up.within(timeline.gpu.time.start(row), timeline.gpu.time.end(row)));
-    if (is_misaligned(timeline.collectives[shape])) ++use.misaligned;
+    if (is_misaligned(shape)) ++use.misaligned;
     if (use.runs.size() < CollectiveUse::kMostRuns) use.runs.push_back(time);
     const std::uint32_t call = links.gpu_call[row];
     if (is_backward(timeline, links, links.gpu_op[row])) {
@@ -332,22 +354,22 @@ std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const 
   const GpuActivities& gpu = timeline.gpu;
   const CollectiveAdder adder{timeline, links,   track,
                               compute,  held_up, PassMarks(timeline, links, names)};
-  std::map<std::array<std::uint32_t, 3>, std::size_t> index;  // shape, kernel, operator
+  std::map<std::pair<std::uint32_t, CollectiveShape>, std::size_t> index;  // by kernel
   std::vector<CollectiveUse> uses;
   for (std::size_t i = 0; i < track.rows.size(); ++i) {
     if (track.classes[i] != GpuClass::communication) continue;
     const std::uint32_t row = track.rows[i];
     if (links.leftover[row]) continue;
-    const std::uint32_t shape = collective_of(timeline, links, row);
-    const std::uint32_t op = shape == 0 ? operator_name(timeline, links, row) : 0;
-    const auto [at, is_new] = index.try_emplace({shape, gpu.name[row], op}, uses.size());
+    const std::uint32_t recorded = collective_of(timeline, links, row);
+    const CollectiveShape shape =
+        recorded != 0 ? timeline.collectives[recorded] : shape_of_operators(timeline, links, row);
+    const auto [at, is_new] = index.try_emplace({gpu.name[row], shape}, uses.size());
     if (is_new && uses.size() > kMostSites) at->second = kMostSites;
     if (at->second == uses.size()) {
       CollectiveUse& use = uses.emplace_back();
       const bool is_other = uses.size() > kMostSites;
       use.kernel = is_other ? "other" : timeline.strings[gpu.name[row]];
-      if (!is_other) use.shape = timeline.collectives[shape];
-      if (!is_other && op != 0) use.shape.name = collective_name(timeline.strings[op]);
+      if (!is_other) use.shape = shape;
     }
     adder.add(row, shape, uses[at->second]);
   }

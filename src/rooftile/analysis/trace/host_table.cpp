@@ -140,6 +140,9 @@ std::vector<LoaderUse> tabulate_loaders(const HostView& view) {
         },
         [] { return LoaderUse{std::string(kOtherSites), false, 0, {}, {}, {}}; });
     ++row.count;
+    // Without steps the first call of a loader may start its workers, and tells no rate.
+    const bool is_start_up = !view.has_steps && std::ranges::find(first, wait.row) != first.end();
+    if (is_start_up) continue;
     row.waiting += to_seconds(view.timeline.ops.time.duration(wait.row));
     row.exposed += to_seconds(wait.exposed);
   }

@@ -24,6 +24,7 @@ struct HostView {
   Window steps;                // of the host: what begins in it counts
   Nanoseconds first_end = 0;   // of the first step
   std::size_t step_count = 1;  // 1 where there are none
+  bool has_steps = false;
 
   bool is_in_first(Nanoseconds at) const { return step_count > 1 && at < first_end; }
 };

@@ -246,6 +246,21 @@ class FirstCalls {
     }
     for (const auto& [name, call] : first) calls_.emplace_back(start_of(call), call);
     std::sort(calls_.begin(), calls_.end());
+    first.clear();
+    for (std::uint32_t call = 0; call < timeline.calls.time.size(); ++call) {
+      const auto [at, is_new] = first.try_emplace(timeline.calls.name[call], call);
+      if (is_new || start_of(call) < start_of(at->second)) at->second = call;
+    }
+    for (const auto& [name, call] : first) of_name_.push_back(call);
+    std::sort(of_name_.begin(), of_name_.end());
+  }
+
+  // Whether a long call is what it takes to load or set up: the first of a kernel, or of its name.
+  // Another one is the host held up in it.
+  bool is_first_call(std::uint32_t call) const {
+    if (links_.kind_of_call(timeline_, call) == CallKind::load) return true;
+    return std::ranges::binary_search(of_name_, call) ||
+           std::ranges::binary_search(calls_, std::pair(start_of(call), call));
   }
 
   // Whether `op`, in a stretch without launches, took until `end` to start a kernel that had not
@@ -325,6 +340,7 @@ class FirstCalls {
   const Timeline& timeline_;
   const Links& links_;
   std::vector<std::pair<Nanoseconds, std::uint32_t>> calls_;  // start, call; sorted
+  std::vector<std::uint32_t> of_name_;                        // first call of each name; sorted
   std::map<std::uint32_t, Nanoseconds> usual_;                // by name
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> first_of_shape_;
 };
@@ -345,7 +361,9 @@ class Namer {
       see_around(interval, start, end, name);
       if (!covers(interval, start, end)) return false;
       if (interval.table == Table::call || names_a_compiler(text)) {
-        name.cause = IdleCause::module_loading;
+        const bool is_set_up =
+            interval.table != Table::call || first_calls_.is_first_call(interval.row);
+        name.cause = is_set_up ? IdleCause::module_loading : IdleCause::host_work;
         name.text = text;
         name.library = {};
         name.is_call = interval.table == Table::call;
@@ -367,7 +385,8 @@ class Namer {
       if (kind == FrameKind::library && name.library.empty()) name.library = text;
       return false;
     });
-    if (name.cause == IdleCause::host_work && first_calls_.is_one(name.row, start, end)) {
+    const bool is_work = name.cause == IdleCause::host_work && !name.is_call;
+    if (is_work && first_calls_.is_one(name.row, start, end)) {
       name.cause = IdleCause::module_loading;
       name.text = timeline_.strings[timeline_.ops.name[name.row]];
       name.library = {};

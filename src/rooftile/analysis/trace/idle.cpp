@@ -140,7 +140,9 @@ class GapExplainer {
     const bool is_for_gpu =
         wait.cause == IdleCause::synchronization || wait.cause == IdleCause::copy;
     if (is_for_gpu) credits_.keep_only(wait.cause);
-    if (wait.cause != IdleCause::module_loading && wait.cause != IdleCause::outside) {
+    const bool has_credit = wait.cause != IdleCause::module_loading &&
+                            wait.cause != IdleCause::outside && !is_full_queue(wait);
+    if (has_credit) {
       credits_.add(static_cast<std::uint32_t>(next_), wait.cause,
                    wait.end - wait.start - idle_.within(wait.start, wait.end));
     }
@@ -148,8 +150,8 @@ class GapExplainer {
   }
   // A launch call that waits for room in the queue is as long as one that loads a module, but
   // beside a busy GPU.
-  bool loads_nothing(const HostWait& wait) const {
-    return wait.cause == IdleCause::module_loading && wait.is_call &&
+  bool is_full_queue(const HostWait& wait) const {
+    return is_other_work(wait.cause) && wait.is_call &&
            is_launch(links_.kind_of_call(timeline_, wait.row)) &&
            2 * idle_.within(wait.start, wait.end) < wait.end - wait.start;
   }
@@ -220,7 +222,7 @@ Nanoseconds GapExplainer::explain_by_waits(Nanoseconds start, Nanoseconds end,
     } else if (otherwise == IdleCause::unknown) {
       counts = !is_other_work(wait.cause);  // launches are missing
     } else {
-      counts = !loads_nothing(wait);
+      counts = !is_full_queue(wait);
     }
     if (to > from) {
       pieces_.push_back({from, to, counts ? wait.cause : otherwise,
@@ -243,7 +245,7 @@ void GapExplainer::explain_by_host(const Gap& gap, std::uint32_t call) {
     at = std::min(called, gap.end);
   }
   const bool is_wait = next_ < waits_.size() && waits_[next_].is_call && waits_[next_].row == call;
-  if (is_wait && !loads_nothing(waits_[next_])) {
+  if (is_wait && !is_full_queue(waits_[next_])) {
     // A copy that blocks: the gap until it starts is its own. Other calls explain it until they
     // return.
     const IdleCause cause = waits_[next_].cause;

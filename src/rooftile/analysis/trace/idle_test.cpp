@@ -203,6 +203,19 @@ kernel 7 20.1ms 9.9ms a corr=1
             (Causes{{IdleCause::module_loading, 20'100'000}}));
 }
 
+// The kernel ran before, so the host was held up: in the call, or before it.
+TEST(Idle, ALongCallThatIsNotTheFirstLoadsNothing) {
+  EXPECT_EQ(explain(R"(
+op main 0us 40ms aten::work
+call main 0us 10us cudaLaunchKernel corr=1
+kernel 7 10us 1ms a corr=1
+call main 5ms 20ms cudaLaunchKernel corr=2
+kernel 7 25ms 15ms a corr=2
+)")
+                .causes,
+            (Causes{{IdleCause::launch, 10'000}, {IdleCause::host_work, 23'990'000}}));
+}
+
 // A launch call of 20 ms that waits for room in the queue loads nothing and gives no credit.
 // 1.6 ms for 1,000 nodes is what launching them takes; the same for two kernels is none of that.
 TEST(Idle, LaunchingALargeGraphIsNoFirstCall) {
@@ -232,6 +245,15 @@ kernel 7 3001010us 10us second corr=2
 }
 
 TEST(Idle, AFullQueueLoadsNothing) {
+  EXPECT_EQ(explain(R"(
+op main 0us 30ms aten::work
+call main 0us 10us cudaLaunchKernel corr=1
+kernel 7 10us 20ms a corr=1
+call main 20us 20ms cudaLaunchKernel corr=2
+kernel 7 20.1ms 9.9ms a corr=2
+)")
+                .causes,
+            (Causes{{IdleCause::launch, 10'000 + 10'000}, {IdleCause::between_kernels, 80'000}}));
   EXPECT_EQ(explain(R"(
 op main 0us 30ms aten::work
 call main 0us 10us cudaLaunchKernel corr=1

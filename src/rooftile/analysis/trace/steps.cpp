@@ -15,6 +15,7 @@ constexpr std::size_t kMostAnchors = 256;
 // Anchors tried as the start of the first round. What is before it is a quarter at the most, in
 // number and in time: a loop within a step leaves more.
 constexpr std::size_t kMostFirst = 32;
+constexpr std::size_t kMayDiffer = 20;  // one entry of so many, and one round
 // Entries compared in all, in lengths of the sequence: bounds the time.
 constexpr std::size_t kMostCompared = 64;
 
@@ -39,6 +40,27 @@ std::vector<Window> ranges_of(const Timeline& timeline, const Links& links, Rang
     if (disjoint.empty() || range.start >= disjoint.back().end) disjoint.push_back(range);
   }
   return disjoint;
+}
+
+// Whether the steps launch most of what the GPU computes: ranges that repeat within a step do not.
+// Copies do not count: a program uploads its weights before its first step.
+bool cover_most_kernels(const std::vector<Window>& steps, const Timeline& timeline,
+                        const Links& links) {
+  Nanoseconds all = 0, inside = 0;
+  for (std::size_t row = 0; row < timeline.gpu.time.size(); ++row) {
+    if (timeline.gpu.kind[row] != GpuKind::kernel || links.leftover[row]) continue;
+    const std::uint32_t call = links.gpu_call[row];
+    const Nanoseconds launched =
+        call == kNone ? timeline.gpu.time.start(row) : timeline.calls.time.start(call);
+    all += timeline.gpu.time.duration(row);
+    const auto next =
+        std::upper_bound(steps.begin(), steps.end(), launched,
+                         [](Nanoseconds at, const Window& step) { return at < step.start; });
+    if (next != steps.begin() && launched < std::prev(next)->end) {
+      inside += timeline.gpu.time.duration(row);
+    }
+  }
+  return 2 * inside >= all;
 }
 
 // Of ranges with several names, as two optimizers have, those of the first name.
@@ -76,8 +98,10 @@ StepMarks steps_between_marks(const Timeline& timeline, const Links& links) {
   for (const Window& range : ranges_of_first_name(timeline, links, RangeKind::loader)) {
     marks.push_back(range.start);
   }
-  if (marks.size() >= kFewestRounds) return {StepSource::data_loader, between(marks), {}};
-  return {};
+  std::vector<Window> steps = between(marks);
+  const bool are_steps =
+      marks.size() >= kFewestRounds && cover_most_kernels(steps, timeline, links);
+  return are_steps ? StepMarks{StepSource::data_loader, std::move(steps), {}} : StepMarks{};
 }
 
 // With the work of each where all names say it.
@@ -101,6 +125,19 @@ StepMarks engine_steps(const Timeline& timeline, const Links& links) {
   return marks;
 }
 
+// Whether nearly each round holds an anchor: a layer that repeats takes in no data.
+bool has_anchors(const std::vector<std::size_t>& anchors, const Repetition& repetition) {
+  std::size_t with = 0, next = repetition.first;
+  for (const std::size_t anchor : anchors) {
+    if (anchor < next) continue;
+    const std::size_t round = (anchor - repetition.first) / repetition.period;
+    if (round >= repetition.count) break;
+    ++with;
+    next = repetition.first + (round + 1) * repetition.period;
+  }
+  return with + repetition.count / kMayDiffer >= repetition.count;
+}
+
 // Names of the activities, and where a copy between host and device or the start of a graph may
 // begin a step. Layers repeat as steps do; a step takes in data or gives out a result.
 StepMarks steps_of_repetition(const Timeline& timeline, const Links& links, const GpuTrack& track) {
@@ -121,10 +158,16 @@ StepMarks steps_of_repetition(const Timeline& timeline, const Links& links, cons
       const CopyKind kind = timeline.copies[gpu.details[row]].kind;
       crosses = kind == CopyKind::host_to_device || kind == CopyKind::device_to_host;
     }
-    if ((crosses || starts_graph) && anchors.size() < kMostAnchors) anchors.push_back(i);
+    if (crosses || starts_graph) anchors.push_back(i);
   }
-  const auto repetition = find_repetition(names, anchors);
-  if (!repetition) return {};
+  const auto repetition =
+      find_repetition(names, std::span(anchors).first(std::min(anchors.size(), kMostAnchors)));
+  if (!repetition || !has_anchors(anchors, *repetition)) return {};
+  constexpr std::ptrdiff_t kFewestKernels = 2;  // one kernel with its copy is no step
+  const auto round = std::span(track.rows).subspan(repetition->first, repetition->period);
+  const auto kernels = std::ranges::count_if(
+      round, [&](std::uint32_t row) { return gpu.kind[row] == GpuKind::kernel; });
+  if (kernels < kFewestKernels) return {};
   std::vector<Nanoseconds> marks;
   for (std::size_t k = 0; k <= std::min(repetition->count, kMostSteps); ++k) {
     const std::size_t at = repetition->first + k * repetition->period;
@@ -136,9 +179,22 @@ StepMarks steps_of_repetition(const Timeline& timeline, const Links& links, cons
   return {StepSource::repetition, between(marks), {}};
 }
 
+// Time of the kernels of the first step that start before then.
+Nanoseconds work_before(Nanoseconds until, const std::vector<Window>& steps,
+                        const Timeline& timeline, const Links& links) {
+  Nanoseconds sum = 0;
+  for (std::size_t row = 0; row < timeline.gpu.time.size(); ++row) {
+    const std::uint32_t call = links.gpu_call[row];
+    if (call == kNone || timeline.gpu.kind[row] != GpuKind::kernel) continue;
+    if (!steps.front().contains(timeline.calls.time.start(call))) continue;
+    if (timeline.gpu.time.start(row) < until) sum += timeline.gpu.time.duration(row);
+  }
+  return sum;
+}
+
 bool repeats(std::span<const std::uint32_t> sequence, std::size_t period) {
   const std::size_t compared = sequence.size() - period;
-  const std::size_t allowed = compared / 20;
+  const std::size_t allowed = compared / kMayDiffer;
   std::size_t different = 0;
   for (std::size_t i = 0; i < compared; ++i) {
     if (sequence[i] != sequence[i + period] && ++different > allowed) return false;
@@ -152,7 +208,8 @@ StepMarks find_steps(const Timeline& timeline, const Links& links, const GpuTrac
   if (auto steps = ranges_of(timeline, links, RangeKind::step); !steps.empty()) {
     return {StepSource::profiler_step, std::move(steps), {}};
   }
-  if (auto steps = ranges_of(timeline, links, RangeKind::user_step); steps.size() > 1) {
+  if (auto steps = ranges_of(timeline, links, RangeKind::user_step);
+      steps.size() > 1 && cover_most_kernels(steps, timeline, links)) {
     return {StepSource::user_range, std::move(steps), {}};
   }
   if (StepMarks marks = engine_steps(timeline, links); marks.steps.size() > 1) return marks;
@@ -195,8 +252,11 @@ std::vector<Nanoseconds> step_bounds(const StepMarks& marks, const Timeline& tim
     Nanoseconds& end = bounds[static_cast<std::size_t>(next - steps.begin())];
     end = std::max(end, timeline.gpu.time.end(row));
   }
-  // What outlasts the step's own work, as a kernel that runs throughout, says nothing of its start.
-  if (earlier < bounds[1]) bounds.front() = earlier;
+  // What outlasts most of the step's own work, on another stream, says nothing of its start.
+  if (earlier < bounds[1] && 2 * work_before(earlier, steps, timeline, links) <
+                                 work_before(bounds[1], steps, timeline, links)) {
+    bounds.front() = earlier;
+  }
   for (std::size_t i = 1; i < bounds.size(); ++i) bounds[i] = std::max(bounds[i], bounds[i - 1]);
   return bounds;
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "tests/support/timeline_text.h"
 
 namespace rooftile::trace {
@@ -64,6 +66,35 @@ TEST(Steps, OfRangesThatTheUserNames) {
       "mark main 0us 10us iteration 1\nmark main 12us 10us iteration 2\nmark main 1us 3us forward");
   EXPECT_EQ(found.marks.source, StepSource::user_range);
   EXPECT_EQ(found.marks.steps.size(), 2U);
+}
+
+TEST(Steps, OfRangesWithWordsForTheKindOfStep) {
+  const Found found = find(
+      "mark main 0us 10us Warm-up Step 1\nmark main 12us 10us Warm-up Step 2\n"
+      "mark main 30us 9us steps per epoch\nmark main 50us 9us Step Function");
+  EXPECT_EQ(found.marks.source, StepSource::user_range);
+  EXPECT_EQ(found.marks.steps.size(), 2U);
+}
+
+// An inner loop's "iteration" launches a small part of what the GPU computes.
+TEST(Steps, CoverMostKernels) {
+  const char* const text = R"(
+mark main 0us 10us iteration 1
+mark main 20us 10us iteration 2
+call main 1us 1us cudaLaunchKernel corr=1
+call main 12us 1us cudaLaunchKernel corr=2
+call main 21us 1us cudaLaunchKernel corr=3
+kernel 7 2us 5us a corr=1
+kernel 7 13us {}us b corr=2
+kernel 7 60us 5us a corr=3
+)";
+  const auto with = [&](const char* time) {
+    std::string filled = text;
+    filled.replace(filled.find("{}"), 2, time);
+    return find(filled.c_str()).marks.source;
+  };
+  EXPECT_EQ(with("10"), StepSource::user_range);
+  EXPECT_EQ(with("11"), StepSource::none);
 }
 
 TEST(Steps, BeginWhenWhatWasLaunchedBeforeIsDone) {
@@ -155,6 +186,27 @@ end
 TEST(Steps, LayersAreNone) {
   const Found found =
       find("repeat 12 every 100us\nkernel 7 10us 5us a\nkernel 7 20us 5us b\nend\n");
+  EXPECT_EQ(found.marks.source, StepSource::none);
+}
+
+TEST(Steps, OneKernelWithItsCopyIsNone) {
+  const Found found =
+      find("repeat 9 every 100us\ncopy 7 0us 1us HtoD bytes=64\nkernel 7 10us 5us a\nend\n");
+  EXPECT_EQ(found.marks.source, StepSource::none);
+}
+
+// Weights are copied once, and layers repeat after them: their first is at a copy, no other is.
+TEST(Steps, LayersBehindAnUploadAreNone) {
+  const Found found = find(R"(
+copy 7 0us 1us HtoD bytes=64
+copy 7 2us 1us HtoD bytes=64
+repeat 40 every 100us
+kernel 7 10us 5us a
+kernel 7 20us 5us b
+kernel 7 30us 5us a
+kernel 7 40us 5us c
+end
+)");
   EXPECT_EQ(found.marks.source, StepSource::none);
 }
 

@@ -59,12 +59,9 @@ std::optional<TraceDevice> device_of(const Timeline& timeline, std::int32_t id) 
   return are_equal ? std::optional(devices.front()) : std::nullopt;
 }
 
-// Without steps: from the first launch to the last end on the GPU where the program's start and end
-// take more than half of the recording. They say nothing of its work.
+// From the first launch to the last end on the GPU.
 Window part_with_work(const Timeline& timeline, const Links& links, const GpuTrack& track,
-                      const std::vector<IdlePiece>& pieces, const Window& whole) {
-  constexpr std::size_t kLeastWork = 10;  // activities: fewer are no program
-  if (track.rows.size() < kLeastWork) return whole;
+                      const Window& whole) {
   Window part{whole.end, whole.start};
   for (const std::uint32_t row : track.rows) {
     const std::uint32_t call = links.gpu_call[row];
@@ -73,14 +70,83 @@ Window part_with_work(const Timeline& timeline, const Links& links, const GpuTra
                           call == kNone ? start : std::min(start, timeline.calls.time.start(call)));
     part.end = std::max(part.end, timeline.gpu.time.end(row));
   }
-  Nanoseconds apart = 0;
+  return part;
+}
+
+bool is_set_up(IdleCause cause) {
+  return cause == IdleCause::outside || cause == IdleCause::start_up ||
+         cause == IdleCause::module_loading;
+}
+
+Nanoseconds set_up_within(const std::vector<IdlePiece>& pieces, const Window& window) {
+  Nanoseconds sum = 0;
   for (const IdlePiece& piece : pieces) {
-    const bool is_outside = piece.start >= part.end || piece.end <= part.start;
-    const bool is_none_of_it =
-        piece.cause == IdleCause::outside || piece.cause == IdleCause::start_up;
-    if (is_outside && is_none_of_it) apart += piece.end - piece.start;
+    const Nanoseconds length =
+        std::min(piece.end, window.end) - std::max(piece.start, window.start);
+    if (is_set_up(piece.cause) && length > 0) sum += length;
   }
-  return 2 * apart > whole.span() ? part : whole;
+  return sum;
+}
+
+// Of the part with work what follows the first calls: most of the kernels, with little set-up left.
+Window part_after_set_up(const Timeline& timeline, const GpuTrack& track,
+                         const std::vector<IdlePiece>& pieces, const Window& part) {
+  constexpr Nanoseconds kLittle = 10;  // a tenth
+  std::vector<Nanoseconds> starts;
+  for (const std::uint32_t row : track.rows) {
+    if (timeline.gpu.kind[row] == GpuKind::kernel) starts.push_back(timeline.gpu.time.start(row));
+  }
+  for (const IdlePiece& piece : pieces) {
+    if (!is_set_up(piece.cause) || piece.end <= part.start || piece.end >= part.end) continue;
+    const auto rest = starts.end() - std::ranges::lower_bound(starts, piece.end);
+    if (2 * rest < std::ssize(starts)) break;
+    const Window after{piece.end, part.end};
+    if (kLittle * set_up_within(pieces, after) < after.span()) return after;
+  }
+  return part;
+}
+
+// From the first kernel on where a program before it allocates memory and fills it with many
+// tensors: its weights.
+Window part_after_upload(const Timeline& timeline, const Links& links, const GpuTrack& track,
+                         const Window& whole) {
+  constexpr int kMany = 10;  // the inputs of a pass are fewer
+  int uploads = 0;
+  Nanoseconds first = whole.start;
+  for (const std::uint32_t row : track.rows) {
+    if (timeline.gpu.kind[row] == GpuKind::kernel) {
+      const std::uint32_t call = links.gpu_call[row];
+      if (call != kNone) first = timeline.calls.time.start(call);
+      break;
+    }
+    const bool is_upload =
+        timeline.gpu.kind[row] == GpuKind::copy &&
+        timeline.copies[timeline.gpu.details[row]].kind == CopyKind::host_to_device;
+    if (is_upload) ++uploads;
+  }
+  if (uploads < kMany) return whole;
+  const RuntimeCalls& calls = timeline.calls;
+  for (std::uint32_t call = 0; call < calls.time.size(); ++call) {
+    const bool allocates = links.kind_of_call(timeline, call) == CallKind::allocation;
+    if (allocates && calls.time.start(call) < first) return {first, whole.end};
+  }
+  return whole;
+}
+
+// Without steps: what says something of the program's work, where its start, first calls and end
+// take more than half of the recording, and without the upload of its weights.
+Window steady_part(const Timeline& timeline, const Links& links, const GpuTrack& track,
+                   const std::vector<IdlePiece>& pieces, const Window& whole) {
+  constexpr std::size_t kLeastWork = 10;  // activities: fewer are no program
+  if (track.rows.size() < kLeastWork) return whole;
+  const Window loaded = part_after_upload(timeline, links, track, whole);
+  const Nanoseconds set_up = loaded.start - whole.start + set_up_within(pieces, loaded);
+  if (2 * set_up <= whole.span()) return loaded;
+  Window part = part_with_work(timeline, links, track, whole);
+  part.start = std::max(part.start, loaded.start);
+  part = part_after_set_up(timeline, track, pieces, part);
+  constexpr Nanoseconds kTooLittle = 20;  // a twentieth behind so long a start says nothing
+  return kTooLittle * part.span() < whole.span() ? whole : part;
 }
 
 void copy_facts(const Timeline& timeline, const GpuTrack& track, TraceSummary& summary) {
@@ -186,7 +252,7 @@ TraceSummary summarize(const Timeline& timeline) {
 
   StepMarks marks = find_steps(timeline, links, track);
   const bool has_steps = !marks.steps.empty();
-  const Window work = has_steps ? whole : part_with_work(timeline, links, track, pieces, whole);
+  const Window work = has_steps ? whole : steady_part(timeline, links, track, pieces, whole);
   std::vector<Nanoseconds> bounds =
       has_steps ? step_bounds(marks, timeline, links) : std::vector{work.start, work.end};
   StepsApart apart;
@@ -219,6 +285,7 @@ TraceSummary summarize(const Timeline& timeline) {
   if (has_steps) {
     view.first_end = marks.steps.front().end;
     view.step_count = marks.steps.size();
+    view.has_steps = true;
   }
   fill_tables(view, track, names, held_up, summary);
   summary.queue = launch_queue(timeline, links, track, whole);

@@ -631,5 +631,82 @@ end
   for (const HostWorkUse& work : summary.host_work) EXPECT_EQ(work.name, "");
 }
 
+// CUDA's start and a first call of half a second, then a launch every ten milliseconds.
+TEST(Summarize, WithoutStepsWhatFollowsTheFirstCallsIsJudged) {
+  const std::string start = R"(
+call main 0ms 400ms cuInit
+call main 400ms 100ms cudaLaunchKernel corr=1
+kernel 7 500ms 1ms a corr=1
+)";
+  const auto rounds = [](const std::string& period) {
+    return "repeat 20 every " + period + R"(
+call main 501ms 5us cudaLaunchKernel corr=2
+kernel 7 501.1ms 1ms a corr=2
+end
+)";
+  };
+  const TraceSummary summary = summary_of(start + rounds("10ms"));
+  EXPECT_NEAR(us(summary.time.span), 692'100 - 500'000, 1e-3);
+  EXPECT_NEAR(us(summary.whole.span), 692'100, 1e-3);
+  // Twenty milliseconds behind half a second say nothing of a steady state.
+  EXPECT_NEAR(us(summary_of(start + rounds("1ms")).time.span), 521'100, 1e-3);
+}
+
+// Twelve tensors are copied before the first kernel, into memory that is allocated for them.
+TEST(Summarize, TheUploadOfWeightsIsNoStep) {
+  const std::string uploads = R"(
+repeat 12 every 10ms
+call main 0ms 1ms {}
+call main 1ms 8ms cudaMemcpy corr=1
+copy 7 1ms 8ms HtoD pageable bytes=8000000 corr=1
+end
+repeat 20 every 10ms
+call main 120ms 5us cudaLaunchKernel corr=2
+kernel 7 120.1ms 9ms a corr=2
+end
+)";
+  const auto with = [&](const std::string& call) {
+    std::string text = uploads;
+    return summary_of(text.replace(text.find("{}"), 2, call));
+  };
+  const TraceSummary summary = with("cudaMalloc");
+  EXPECT_TRUE(summary.steps.durations.empty());
+  EXPECT_NEAR(us(summary.time.span), 319'100 - 120'000, 1e-3);
+  EXPECT_TRUE(summary.copies.empty());
+  EXPECT_EQ(with("cudaEventQuery").copies.size(), 1U);  // the inputs of a recorded pass
+}
+
+// Without steps the first batch may be the start of the workers.
+TEST(Summarize, OneBatchTellsNoRate) {
+  const TraceSummary summary = summary_of(R"(
+mark main 0ms 100ms enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__
+call main 100ms 5us cudaLaunchKernel corr=1
+kernel 7 100.1ms 10ms a corr=1
+mark main 115ms 20ms enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__
+call main 135ms 5us cudaLaunchKernel corr=2
+kernel 7 135.1ms 10ms a corr=2
+)");
+  EXPECT_TRUE(summary.steps.durations.empty());
+  ASSERT_EQ(summary.loaders.size(), 1U);
+  EXPECT_EQ(summary.loaders[0].count, 2);
+  EXPECT_NEAR(us(summary.loaders[0].waiting), 20'000, 1e-3);
+}
+
+// PyTorch 2.1 names neither size nor type at the collective; its operators have them.
+TEST(Summarize, OperatorsSayWhatOldCollectivesMove) {
+  const TraceSummary summary = summary_of(R"(
+op main 0us 100us record_param_comms dims=[[],[],[],[],[],[],[],[]] values=[x,3,9,0,x,x,x,8]
+op main 2us 90us nccl:all_reduce dims=[[4,256]] types=[c10::Half]
+call main 50us 5us cudaLaunchKernel corr=1
+kernel 7 200us 50us ncclKernel_AllReduce_RING_LL_Sum_half corr=1
+)");
+  ASSERT_EQ(summary.collectives.size(), 1U);
+  const CollectiveShape& shape = summary.collectives[0].shape;
+  EXPECT_EQ(shape.name, "all_reduce");
+  EXPECT_EQ(shape.dtype, "Half");
+  EXPECT_EQ(shape.in_elements, 1024);
+  EXPECT_EQ(shape.group_size, 8);
+}
+
 }  // namespace
 }  // namespace rooftile

@@ -189,5 +189,39 @@ TEST(Straggler, TheNextRankBoundsItsCost) {
   EXPECT_NEAR(to_microseconds(findings[0].saving->high), 100, 1);
 }
 
+// Four collectives of 1 ms that rank `late` enters 2 ms after the others, each rank of the list by
+// turns.
+std::string rank_of_turns(int self, const std::vector<int>& late) {
+  std::string text = fmt::format("rank {} of 8\n", self);
+  for (int run = 0; run < 4; ++run) {
+    const bool is_last = late[static_cast<std::size_t>(run) % late.size()] == self;
+    text += fmt::format(R"(
+mark main {0}ms 5ms ProfilerStep#{1}
+call main {0}ms 4us cudaLaunchKernel corr={4}
+call main {0}ms 4us cudaLaunchKernel corr={5}
+kernel 7 {0}ms 1ms gemm corr={4}
+kernel 20 {2}ms {3}ms ncclDevKernel_AllReduce_Sum_f32_RING_LL() corr={5}
+)",
+                        5 * run, run, 5 * run + (is_last ? 4 : 2), is_last ? 1 : 3, 2 * run + 1,
+                        2 * run + 2);
+  }
+  return text;
+}
+
+TEST(Straggler, OfManyRanksAQuarterMayTakeTurns) {
+  const auto with = [](const std::vector<int>& late) {
+    std::vector<std::string> ranks;
+    for (int self = 0; self < 8; ++self) ranks.push_back(rank_of_turns(self, late));
+    return findings_of("distributed/straggler", ranks);
+  };
+  const auto findings = with({2, 5});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_THAT(findings[0].message,
+              HasSubstr("ranks 2, 5 are stragglers by turns, the last at 4 of 4"));
+  ASSERT_TRUE(findings[0].saving);
+  EXPECT_NEAR(to_milliseconds(findings[0].saving->expected), 2, 1e-3);
+  EXPECT_TRUE(with({0, 1, 2, 3}).empty());  // jitter: two are the last at half, and wait as much
+}
+
 }  // namespace
 }  // namespace rooftile

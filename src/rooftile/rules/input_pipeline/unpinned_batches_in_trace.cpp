@@ -101,6 +101,7 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const HostCo
 
 std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) {
   std::vector<TraceCase> cases;
+  if (trace.kernels == 0) return cases;  // what they hold up was not recorded
   for (const auto& copies : {uploads(trace), downloads(trace)}) {
     for (const HostCopy& copy : copies) {
       if (!copy.pageable || !is_visible(trace, copy.exposed + copy.idle)) continue;
