@@ -53,12 +53,25 @@ def _grouped_gradient(grad, x, w, bias, stride, padding, dilation, transposed, o
     return forward * sum(bool(asked) for asked in mask[:2])
 
 
+def _of_numbers(operator):
+    """A product's count by the counter; a complex multiply-add is four real ones."""
+    from torch.utils.flop_counter import flop_registry
+
+    def count(*args, out_val=None, **kwargs):
+        times = 4 if any(isinstance(value, torch.Tensor) and value.is_complex() for value in args) else 1
+        return times * flop_registry[operator](*args, out_val=out_val, **kwargs)
+
+    count._get_raw = True
+    return count
+
+
 def _mapping():
     """What the counter leaves out, or counts otherwise than its other operators."""
     from torch.utils.flop_counter import sdpa_flop_count
 
     aten = torch.ops.aten
     return {
+        **{product: _of_numbers(product) for product in (aten.mm, aten.addmm, aten.bmm, aten.baddbmm)},
         aten.convolution_backward: _grouped_gradient,
         aten._grouped_mm: lambda a, b, *args, out_shape=None, **kwargs: 2 * math.prod(a) * b[-1],
         aten._scaled_dot_product_flash_attention_for_cpu:
