@@ -23,13 +23,17 @@ class Forms:
 
     def get(self, name: str) -> Any:
         """The form of an argument; None where nothing tells it."""
-        if self._known.get(name) is not None:
-            return self._known[name]
+        known = self._known.get(name)
+        if known is not None:
+            return with_channels(known, documented_sizes(self._model, name))
         documented = self._documented(name)
         if documented is not None:
             return documented
         held = [other for other, form in self._known.items() if other in name and form is not None and "_" in other]
-        return self._known[max(held, key=len)] if held else None
+        if held:
+            return self._known[max(held, key=len)]
+        return self._known.get("inputs_embeds", self._known.get("encoder_hidden_states")) if \
+            name.endswith("embeds") else None
 
     def _documented(self, name: str) -> Optional[Input]:
         sizes = documented_sizes(self._model, name)
@@ -50,6 +54,14 @@ class Forms:
                 return None
             product *= size
         return product
+
+
+def with_channels(known: Any, documented: Optional[tuple[str, list[str]]]) -> Any:
+    """Sound with an axis for its one channel, where the documentation has one more than what is known."""
+    if not isinstance(known, Input) or documented is None or len(documented[1]) != len(known.shape) + 1:
+        return known
+    at = next((axis for axis, size in enumerate(documented[1]) if "channel" in size), None)
+    return known if at is None else Input((*known.shape[:at], 1, *known.shape[at:]), known.dtype, known.high)
 
 
 def documented_sizes(model: Any, name: str) -> Optional[tuple[str, list[str]]]:

@@ -189,6 +189,7 @@ def required(model: Any) -> list[str]:
 
 # Latents, images and videos where the config does not say their sizes; words of the prompt's hidden states.
 _LATENT, _PICTURE, _LATENT_FRAMES, _PICTURE_FRAMES, _WAVE, _PROMPT, _WIDTH = 64, 256, 5, 9, 1024, 128, 768
+_TIMES = 6  # height and width as they were, of the crop's corner, and as they shall be
 _TEXT = ("encoder_hid_dim", "caption_channels", "text_embed_dim", "text_dim", "cap_feat_dim", "joint_attention_dim",
          "cross_attention_dim")
 
@@ -205,7 +206,8 @@ def diffusion_forms(model: Any, batch: int, seq: Optional[int]) -> Iterator[dict
     for form in latents:
         known: dict[str, Any] = {
             **dict.fromkeys(("sample", "hidden_states", "x", sample), form), "class_labels": Input((batch,), "int64"),
-            **dict.fromkeys(("timestep", "timesteps", "timestep_r", "r_timestep"), Input((batch,), "int64")),
+            **dict.fromkeys(("timestep", "timesteps", "timestep_r", "r_timestep", "t"), Input((batch,), "int64")),
+            **dict.fromkeys(("original_size", "target_size", "crop_coords"), Input((batch, 2))),
             **dict.fromkeys(("encoder_hidden_states", "text_hidden_states", "source_hidden_states", "image_embeds"),
                             prompt),
             **dict.fromkeys(("pooled_projections", "pooled_embeds"), pooled), "guidance": one,
@@ -213,6 +215,7 @@ def diffusion_forms(model: Any, batch: int, seq: Optional[int]) -> Iterator[dict
             "controlnet_cond": Input((batch, 3, 8 * side[0], 8 * side[1])), "txt_ids": Input((words, 3)),
             "input_ids": Input((batch, words), "int64"), "attention_mask": ones(batch, words),
         }
+        known.update(added_times(config, batch))
         if len(form.shape) == 3:
             rows = form.shape[1]
             known.update(img_ids=Input((rows, 3)), img_shapes=[[(1, side[0] // 2, side[1] // 2)]] * batch,
@@ -220,11 +223,22 @@ def diffusion_forms(model: Any, batch: int, seq: Optional[int]) -> Iterator[dict
         yield known
 
 
+def added_times(config: Any, batch: int) -> dict[str, Any]:
+    """Sizes and crops of a picture, or the rate of a video, as numbers that are embedded each."""
+    each, whole = config.get("addition_time_embed_dim"), config.get("projection_class_embeddings_input_dim")
+    if not each or not whole:
+        return {}
+    if config.get("addition_embed_type") == "text_time":
+        return {"added_cond_kwargs": {"time_ids": Input((batch, _TIMES)),
+                                      "text_embeds": Input((batch, whole - _TIMES * each))}}
+    return {"added_time_ids": Input((batch, whole // each))}
+
+
 def diffusion_arguments(model: Any, known: Mapping[str, Any]) -> list[str]:
     """Names of the arguments that a pass has: those without a default, and others that the config asks for."""
     config, needed = model.config, required(model)
     given = {"timestep", "timesteps", "img_ids", "txt_ids", "img_shapes", "num_frames", "height", "width",
-             "encoder_hidden_states_mask"}
+             "encoder_hidden_states_mask", "added_cond_kwargs"}
     given |= {"encoder_hidden_states"} if prompt_sizes(config, None)[1] is not None else set()
     given |= {"pooled_projections"} if config.get("pooled_projection_dim") else set()
     given |= {"guidance"} if config.get("guidance_embeds") else set()

@@ -138,13 +138,13 @@ class profile:  # noqa: N801  used as torch.profiler.profile is
 
         Raises `rooftile.Error` where this process recorded nothing.
         """
-        script = [] if self._script is None else [str(self._script)]
+        script = [] if self._script is None else [from_here(self._script)]
         captured = self.capture()
         if captured is not None and self._gpu is not None:
-            return [str(captured), *script]
+            return [from_here(captured), *script]
         own = self._recorder.require_trace()
         traces = traces_of(self._folder, ranks()) if rank() == 0 else [own]
-        return [*map(str, traces), *script]
+        return [*map(from_here, traces), *script]
 
     @property
     def report(self) -> Report:
@@ -181,7 +181,7 @@ class profile:  # noqa: N801  used as torch.profiler.profile is
 
     def _text(self) -> str:
         """Of what was recorded, else of the script alone."""
-        script = [] if self._script is None else [str(self._script)]
+        script = [] if self._script is None else [from_here(self._script)]
         nothing = self.trace is None and self.capture() is None
         files = script if nothing and script else self.files()
         gpu = [] if self._gpu is None else [f"--gpu={self._gpu}"]
@@ -189,6 +189,12 @@ class profile:  # noqa: N801  used as torch.profiler.profile is
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False,
                               env=environment())
         return (done.stdout + done.stderr).decode("utf-8", errors="replace")
+
+
+def from_here(path: Path) -> str:
+    """As short as the reader knows it: relative where it lies below the folder of the program."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if here in path.parents else path)
 
 
 def tell(text: str, stream: TextIO) -> None:

@@ -128,7 +128,7 @@ def from_callable(model: Any, wish: Wish) -> Source:
         raise Error(str(error)) from error
     folder = tempfile.TemporaryDirectory(prefix="rooftile-")
     path = Path(folder.name) / CAPTURE_FILE
-    captured.save(str(path))
+    captured.save(str(path), in_memory=True)
     return Source([str(path)], folder, was_captured=True)
 
 

@@ -165,6 +165,16 @@ class InputsByTrying(unittest.TestCase):
         found = self.taken(Model(), {"x": Input((2, 5))})
         self.assertEqual(found, {"x": (2, 5), "states": (2, 16, 5)})
 
+    def test_sound_with_an_axis_for_its_channel(self):
+        from torch import nn
+
+        class Model(nn.Module):
+            def forward(self, input_values):
+                """input_values (`torch.FloatTensor` of shape `(batch_size, channels, num_samples)`)"""
+
+        found = _documented.Forms(Model(), {"input_values": Input((2, 16000))}, {}.get).get("input_values")
+        self.assertEqual(found.shape, (2, 1, 16000))
+
     def test_the_reason_is_that_of_the_try_that_came_furthest(self):
         from torch import nn
 
@@ -210,6 +220,16 @@ class FormsOfSamples(unittest.TestCase):
         self.assertEqual(found["hidden_states"].shape, (2, 4, 13, 6, 10))
         self.assertEqual(found["encoder_hidden_states"].shape, (2, 7, 32))
         self.assertEqual((found["timestep"].shape, found["guidance"].shape), ((2,), (2,)))
+
+
+    def test_numbers_that_go_with_pictures_and_videos(self):
+        # Stable Diffusion XL: six numbers of 256 values, and 1280 of the text; Stable Video Diffusion: three.
+        taken = _forms.added_times({"addition_time_embed_dim": 256, "addition_embed_type": "text_time",
+                                    "projection_class_embeddings_input_dim": 2816}, 2)["added_cond_kwargs"]
+        self.assertEqual((taken["time_ids"].shape, taken["text_embeds"].shape), ((2, 6), (2, 1280)))
+        taken = _forms.added_times({"addition_time_embed_dim": 256, "projection_class_embeddings_input_dim": 768}, 2)
+        self.assertEqual(taken["added_time_ids"].shape, (2, 3))
+        self.assertEqual(_forms.added_times({}, 2), {})
 
 
 @unittest.skipUnless(has("torch") and has("transformers"), "torch or transformers is not installed")

@@ -136,6 +136,7 @@ class OneProcess(unittest.TestCase):
         import rooftile
 
         report = rooftile.check(torch.nn.Linear(8, 8), torch.ones(2, 8), gpu="a100")
+        self.assertEqual(report.inputs, ("Linear",))  # not the file that hands it over
         self.assertEqual(len(report.operations), 1)
 
 

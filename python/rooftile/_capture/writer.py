@@ -59,13 +59,17 @@ class Capture:
             header["optimizer"] = self.optimizer.as_json()
         return header
 
-    def save(self, path: Union[str, Path]) -> str:
-        """Writes the file, compressed if its name ends in .gz; returns the path."""
+    def save(self, path: Union[str, Path], in_memory: bool = False) -> str:
+        """Writes the file, compressed if its name ends in .gz; returns the path.
+
+        in_memory: reports name the model's class, and not the file, which nobody asked for.
+        """
         path = str(path)
         opened: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
         with opened(path, "wt", encoding="utf-8") as file:
+            header = {**self.header(), **({"in_memory": True} if in_memory else {})}
             write = json.JSONEncoder(separators=(",", ":")).encode
-            file.write('{"rooftileCapture":' + write(self.header()) + ',\n"traceEvents":[\n')
+            file.write('{"rooftileCapture":' + write(header) + ',\n"traceEvents":[\n')
             for number, event in enumerate(self.events):
                 file.write(",\n" if number else "")
                 file.write(write(_as_event(event, number)))

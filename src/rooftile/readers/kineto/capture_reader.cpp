@@ -41,6 +41,8 @@ std::optional<std::int64_t> size_in(std::string_view value) {
 struct Header {
   std::optional<std::int64_t> version, parameters, weight_bytes, batch;
   std::string mode, optimizer_kind;
+  std::string model;
+  bool in_memory = false;  // of a program that hands over its model, and asks for no file
   std::int64_t optimized = 0;
   double state_per_parameter = 0;
   std::vector<std::string> notes;
@@ -54,6 +56,8 @@ struct Header {
       if (key == "weight_bytes") weight_bytes = size_in(value);
       if (key == "batch") batch = size_in(value);
       if (key == "mode") mode = text_in(value);
+      if (key == "model") model = text_in(value);
+      if (key == "in_memory") in_memory = value == "true";
       if (key == "optimizer") read_optimizer(value);
       if (key == "notes") read_notes(value);
       if (key == "host_reads") read_host_reads(value);
@@ -296,13 +300,14 @@ Result<Workload> CaptureVisitor::workload(const std::string& file, const Skipped
   }
   const bool trains = header_.mode == "train";
   Workload workload;
-  workload.sources = {file};
+  const bool has_name = header_.in_memory && !header_.model.empty();
+  workload.sources = {has_name ? header_.model : file};
   workload.mode = trains ? Mode::training : Mode::inference;
   workload.parameters = header_.parameters;
   if (header_.batch.value_or(0) > 0) workload.batch = header_.batch;
   workload.ops = program_.take_ops();
   if (workload.ops.empty()) return fail("a capture without an operator that is known", file);
-  if (trains) add_optimizer(file, workload);
+  if (trains) add_optimizer(workload.sources.front(), workload);
   workload.skipped = program_.skipped();
   for (const auto& [name, count] : skipped_) workload.skipped[name] += count;
   for (const auto& [name, count] : skipped) workload.skipped[name] += count;

@@ -72,6 +72,18 @@ TEST(Capture, ReadsAStep) {
 }
 
 // Each tensor as the allocator rounds it: two live at most, and one of them is the gradient.
+TEST(Capture, AModelOfARunningProgramHasItsOwnName) {
+  const auto read_with = [](const std::string& more) {
+    const auto workload = read(capture(
+        R"({"version":1,"mode":"train")" + more + R"(,"optimizer":{"kind":"sgd","parameters":80}})",
+        kLinear));
+    return workload ? workload->sources.front() + "," + workload->ops.back().source.file : "";
+  };
+  EXPECT_EQ(read_with(R"(,"model":"Net","in_memory":true)"), "Net,Net");
+  EXPECT_EQ(read_with(R"(,"model":"Net")"), "model.rooftile.json,model.rooftile.json");
+  EXPECT_EQ(read_with(R"(,"in_memory":true)"), "model.rooftile.json,model.rooftile.json");
+}
+
 TEST(Capture, FollowsMemory) {
   const auto memory = [](int address, int bytes) {
     return fmt::format(
