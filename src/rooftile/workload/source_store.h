@@ -17,6 +17,9 @@ struct TypeHash {
   std::size_t operator()(const Type& type) const;
 };
 
+// For a value in a documented command that stands for another: `--data $DATA`.
+inline constexpr const char* kUnclear = "$";
+
 // The default of a command-line option or configuration entry.
 struct Option {
   const Expr* value = nullptr;  // null when there is none
@@ -26,6 +29,9 @@ struct Option {
   bool is_required = false;     // has to be given: no default, not even None
   bool is_entry = false;        // `args.device = "cuda"` after the parsing: an option wins
   bool is_number = false;       // type=int or float, also of a default that is a text
+  bool is_given = false;        // by all documented commands
+  std::vector<std::string_view> flags{};  // other ways to write it: "-j"
+  std::vector<std::string_view> given{};  // by documented commands; empty for a switch
 };
 
 // What the facts of files are made of that one thread reads.

@@ -168,15 +168,18 @@ bool names_layers(const Expr& expr) {
   return def != nullptr && def->is_module;
 }
 
-// isinstance(v, torch.Tensor), torch.is_tensor(v); not isinstance(layer, nn.Linear).
+// isinstance(v, torch.Tensor), torch.is_tensor(v), hasattr(v, "item"); not isinstance(layer,
+// nn.Linear).
 bool asks_for_kind(const Expr* condition) {
   bool asks = false;
   visit(condition, [&](const Expr& part) {
     if (part.call() == nullptr) return !asks;
     const auto arguments = part.call()->arguments;
+    const bool has_two = arguments.size() == 2;
     asks = asks || part.call()->method == "is_tensor" ||
-           (part.call()->method == "isinstance" && arguments.size() == 2 &&
-            !names_layers(*arguments[1].value));
+           (part.call()->name == "hasattr" && has_two &&
+            is_one_of(arguments[1].value->word(), {"item", "cpu", "detach", "numpy"})) ||
+           (part.call()->method == "isinstance" && has_two && !names_layers(*arguments[1].value));
     return !asks;
   });
   return asks;

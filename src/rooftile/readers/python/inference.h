@@ -189,6 +189,8 @@ class Inference {
   const Type* named_in(const Scope* scope, const Expr& name, const Call& call);
   const Scope* namespace_of(const Expr& object) const;
   const Type* next_item(const Type& from);
+  void read_first(const FunctionDef& other);
+  const Type* collated_list(const Type& batch, const Expr& key);
   const Type* next_of(Call& call);
   const Type* value_call(Call& call, const Type& callee);
   const Type* method_call(Call& call, const Type& receiver);
@@ -211,7 +213,8 @@ class Inference {
   static bool asks_for_cuda(const Expr* condition);
   void pass_arguments(const Call& call, const FunctionDef& def, bool skip_first);
   void pass(const FunctionDef& def, std::size_t index, const Type* type);
-  void record_named(std::string_view name, const Call& call, std::string_view action);
+  void record_named(std::string_view name, const Call& call, std::string_view action,
+                    std::vector<std::string_view> flags);
   void record_option(const Call& call);
   void record_own_node_entry(const Expr& target, const Expr* value);
   void record_click_option(const Call& call);

@@ -268,6 +268,10 @@ const Type* Inference::chosen_type(const Expr& conditional) {
     if (asked.is_true()) return yes;
     if (asked.is_false() || asked.kind == ValueKind::none) return no;
   }
+  if (yes->residence != no->residence) {
+    const Value asked = facts_.value(conditional.children()[1]);
+    if (asked.fixed()) return asked.is_true() ? yes : no;
+  }
   return join(yes, no);
 }
 

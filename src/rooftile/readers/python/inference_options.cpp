@@ -141,6 +141,12 @@ bool is_known_value(const Expr* value) {
   }
 }
 
+// `not args.no_cuda and torch.cuda.is_available()`
+bool is_condition(const Expr* value) {
+  return value != nullptr &&
+         (value->kind == ExprKind::logical || value->kind == ExprKind::comparison);
+}
+
 // `torch.cuda.is_available()`, also `len(args.gpu_ids) > 0 and torch.cuda.is_available()`.
 bool asks_for_cuda_inside(const Expr* condition) {
   if (condition == nullptr) return false;
@@ -164,7 +170,8 @@ bool has_to_be_given(const Call& call) {
 }  // namespace
 
 // What is called batch-size is read as args.batch_size.
-void Inference::record_named(std::string_view name, const Call& call, std::string_view action) {
+void Inference::record_named(std::string_view name, const Call& call, std::string_view action,
+                             std::vector<std::string_view> flags) {
   if (name.empty()) return;
   std::string key(name);
   std::ranges::replace(key, '-', '_');
@@ -173,6 +180,7 @@ void Inference::record_named(std::string_view name, const Call& call, std::strin
   option.value = given == nullptr ? nullptr : given->value;
   option.action = action;
   option.is_required = has_to_be_given(call);
+  option.flags = std::move(flags);
   const Argument* type = call.argument("type");
   option.is_number = type != nullptr && is_one_of(type->value->word(), {"int", "float"});
   add_option(intern(key), option, store_.options);
@@ -182,14 +190,16 @@ void Inference::record_named(std::string_view name, const Call& call, std::strin
 // parser.add_argument("--batch-size", type=int, default=64)
 void Inference::record_option(const Call& call) {
   std::string_view name;
+  std::vector<std::string_view> flags;
   for (const Argument& argument : call.arguments) {
     if (!argument.name.empty() || argument.value->kind != ExprKind::text) continue;
     const std::string_view flag = argument.value->word();
     if (name.empty() || flag.starts_with("--")) name = option_name(flag);
+    flags.push_back(flag);
   }
   if (const Argument* dest = call.argument("dest")) name = dest->value->word();
   const Argument* action = call.argument("action");
-  record_named(name, call, action == nullptr ? "" : action->value->word());
+  record_named(name, call, action == nullptr ? "" : action->value->word(), std::move(flags));
 }
 
 // @click.option("-n", "--workers", "num_workers", default=0), "--cache/--no-cache"
@@ -204,7 +214,7 @@ void Inference::record_click_option(const Call& call) {
   }
   const Argument* flag = call.argument("is_flag");
   const bool is_switch = flag != nullptr && flag->value->word() == "True";
-  record_named(name.substr(0, name.find('/')), call, is_switch ? "store_true" : "");
+  record_named(name.substr(0, name.find('/')), call, is_switch ? "store_true" : "", {});
 }
 
 // `config.device = "cuda"` of `config = ConfigNode()`, a class derived from that of yacs.
@@ -264,8 +274,8 @@ void Inference::record_parsed_entry(const Expr& target, const Statement& stateme
                          statement.value->type->is(TypeKind::device) &&
                          asks_for_cuda_inside(statement.parent->value);
   if (is_device && statement.value->type->residence == Residence::host) return;
-  const bool is_sure =
-      is_known_value(statement.value) && statement.word == "=" && (!is_in_branch || is_device);
+  const bool is_sure = (is_known_value(statement.value) || is_condition(statement.value)) &&
+                       statement.word == "=" && (!is_in_branch || is_device);
   Option option{statement.value, {}, !is_sure};
   option.is_entry = true;
   const auto [place, added] = own.try_emplace(target.word(), option);

@@ -4,6 +4,7 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/inference.h"
+#include "rooftile/workload/source_walks.h"
 
 namespace rooftile::source {
 namespace {
@@ -100,6 +101,61 @@ bool is_length_item(const Expr& subscript) {
           key->word().ends_with("lengths"));
 }
 
+namespace {
+
+// What a function returns under the key of a dictionary; null where that is not seen.
+const Expr* returned_item(const FunctionDef& function, const Expr& key) {
+  if (key.kind != ExprKind::text) return nullptr;
+  const Expr* found = nullptr;
+  for_statements(function.body, [&](const Statement& statement) {
+    const bool returns = statement.kind == StatementKind::return_ && statement.value != nullptr;
+    const Expr* given = returns ? resolved(statement.value) : nullptr;
+    if (given == nullptr || given->kind != ExprKind::dict) return;
+    const auto items = given->children();
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+      if (items[i]->word() == key.word()) found = items[i + 1];
+    }
+  });
+  return found;
+}
+
+}  // namespace
+
+// Where the other function was not read yet, the one that is being read is read once more after it.
+void Inference::read_first(const FunctionDef& other) {
+  if (visits_[&other] > 0) return;
+  enqueue(other);
+  if (function_ != nullptr) {
+    enqueue(*function_);
+  } else {
+    stale_.insert(file_);
+  }
+}
+
+// `batch["names"]` of a loader whose collate function, one of the project, puts numbers or texts of
+// the data set into a list; null for others.
+const Type* Inference::collated_list(const Type& batch, const Expr& key) {
+  const Argument* collate =
+      batch.made_by == nullptr ? nullptr : batch.made_by->argument("collate_fn");
+  const Argument* dataset = collate == nullptr ? nullptr : batch.made_by->argument("dataset", 0);
+  if (dataset == nullptr) return nullptr;
+  const FunctionDef* function = collate->value->type->function;
+  const FunctionDef* get = find_method(dataset->value->type->class_def, "__getitem__");
+  if (function == nullptr || get == nullptr) return nullptr;
+  read_first(*function);
+  read_first(*get);
+  const Expr* list = resolved(returned_item(*function, key));
+  const bool is_list = list != nullptr && list->kind == ExprKind::comprehension;
+  const Expr* item = is_list ? list->children()[0] : nullptr;
+  if (item == nullptr || item->kind != ExprKind::subscript || item->children().size() != 2) {
+    return nullptr;
+  }
+  const Expr* given = returned_item(*get, *item->children()[1]);
+  const bool is_plain =
+      given != nullptr && (given->type->is(TypeKind::number) || given->type->is(TypeKind::text));
+  return is_plain ? container_of(given->type) : nullptr;
+}
+
 const Type* Inference::infer_comprehension(Expr& expr) {
   const std::size_t mark = changes_.size();
   for (const Expr* child : expr.children()) {
@@ -172,7 +228,7 @@ void Inference::bind_iteration(const Expr* target, const Expr* iterable,
   }
   const Type* type = iterable == nullptr ? &unknown_type() : iterable->type;
   if (type->is(TypeKind::loader)) {
-    type = tensor(type->on_gpu() ? Residence::gpu : Residence::host);
+    type = next_item(*type);
   } else if (!type->is(TypeKind::tensor)) {
     type = type->element == nullptr ? &unknown_type() : type->element;
   }
@@ -337,7 +393,9 @@ const Type* Inference::next_of(Call& call) {
 
 const Type* Inference::next_item(const Type& from) {
   if (from.is(TypeKind::loader)) {
-    return tensor(from.on_gpu() ? Residence::gpu : Residence::host);
+    Type batch = *tensor(from.on_gpu() ? Residence::gpu : Residence::host);
+    batch.made_by = from.made_by;
+    return store_.intern(batch);
   }
   return from.element == nullptr ? &unknown_type() : from.element;
 }

@@ -4,9 +4,11 @@
 #include <mutex>
 
 #include "rooftile/base/run_limits.h"
+#include "rooftile/readers/python/commands.h"
 #include "rooftile/readers/python/derive.h"
 #include "rooftile/readers/python/hydra.h"
 #include "rooftile/readers/python/inference.h"
+#include "rooftile/readers/python/settings.h"
 #include "rooftile/readers/python/source_files.h"
 #include "rooftile/readers/python/torch_version.h"
 #include "rooftile/script/reach/unused.h"
@@ -100,6 +102,10 @@ Result<SourceFacts> build(std::vector<Candidate> candidates, const PythonOptions
   find_loop_roles(facts);
   find_layers(facts);
   find_programs(facts);
+  if (options != nullptr) {
+    read_commands(facts);
+    read_settings(facts);
+  }
   leave_unused_callers_out(facts);
   facts.store().is_complete = true;
   return facts;

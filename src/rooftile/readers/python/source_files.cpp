@@ -96,6 +96,19 @@ class Excluded {
 
 }  // namespace
 
+std::vector<fs::path> project_folders(const fs::path& folder) {
+  constexpr int kMostFoldersUp = 8;
+  std::vector<fs::path> folders;
+  std::error_code ignored;
+  for (fs::path at = folder; static_cast<int>(folders.size()) < kMostFoldersUp;
+       at = at.parent_path()) {
+    folders.push_back(at);
+    if (fs::exists(at / ".git", ignored)) return folders;
+    if (at == at.parent_path()) break;
+  }
+  return {folder};
+}
+
 // "package/models/net.py" below the root: "package.models.net".
 std::string module_name(const std::string& path) {
   const fs::path relative(path);

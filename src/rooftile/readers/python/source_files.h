@@ -1,6 +1,7 @@
 // Finding, reading and parsing the files of a program.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -22,6 +23,9 @@ struct Candidate {
   std::string problem;  // why it is skipped
   bool relevant = false;
 };
+
+// The folder and those above it up to the root of its repository; without one the folder alone.
+std::vector<std::filesystem::path> project_folders(const std::filesystem::path& folder);
 
 inline bool is_notebook(std::string_view path) { return path.ends_with(".ipynb"); }
 // "package/models/net.py": "package.models.net".

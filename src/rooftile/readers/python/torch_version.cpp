@@ -8,6 +8,7 @@
 
 #include "rooftile/base/file.h"
 #include "rooftile/base/text.h"
+#include "rooftile/readers/python/source_files.h"
 
 namespace rooftile::source {
 namespace {
@@ -15,7 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxBytes = std::size_t{1} << 20U;
-constexpr int kMostFoldersUp = 8;
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
@@ -57,19 +57,6 @@ std::optional<TorchVersion> stated_in(const fs::path& folder,
   return least;
 }
 
-// The folder and those above it up to the root of its repository; without one the folder alone.
-std::vector<fs::path> folders_from(const fs::path& start) {
-  std::vector<fs::path> folders;
-  std::error_code ignored;
-  for (fs::path at = start; static_cast<int>(folders.size()) < kMostFoldersUp;
-       at = at.parent_path()) {
-    folders.push_back(at);
-    if (fs::exists(at / ".git", ignored)) return folders;
-    if (at == at.parent_path()) break;
-  }
-  return {start};
-}
-
 }  // namespace
 
 std::optional<TorchVersion> stated_torch(std::string_view text) {
@@ -97,7 +84,7 @@ std::optional<TorchVersion> torch_version_of(std::span<const std::string> paths)
     if (!fs::is_directory(folder, error)) folder = folder.parent_path();
     if (std::ranges::find(seen, folder) != seen.end()) continue;
     seen.push_back(folder);
-    for (const fs::path& one : folders_from(folder)) {
+    for (const fs::path& one : project_folders(folder)) {
       auto version = stated_in(one, {"requirements.txt", "setup.py", "setup.cfg", "pyproject.toml",
                                      "environment.yml", "environment.yaml"});
       if (!version) version = stated_in(one, {"README.md", "readme.md", "README.rst"});

@@ -34,6 +34,12 @@ bool is_assigned(const source::Expr& expr) {
   return expr.binding() != nullptr && expr.binding()->kind == StatementKind::assignment;
 }
 
+// `args.cuda = not args.no_cuda and is_available()`: as certain as what it is worked out from.
+bool is_worked_out(const source::Option& option) {
+  return option.is_entry && option.value != nullptr &&
+         (option.value->kind == ExprKind::logical || option.value->kind == ExprKind::comparison);
+}
+
 // `action="store_true", default=True`: what it is without the switch it is with it.
 bool is_fixed_switch(const source::Option& option) {
   if (option.value == nullptr || option.value->kind != ExprKind::boolean) return false;
@@ -440,22 +446,54 @@ void Flow::connect_item(NodeId id, const Function& function, const Instruction& 
   nodes_[id].may_depend_on_more = true;
 }
 
+namespace {
+
+// What a command gives, as the option's default or type has it; unknown where that is not clear.
+Value given_constant(const source::Option& option, std::string_view given) {
+  const source::Expr* usual = option.value;
+  const bool is_truth = usual != nullptr && usual->kind == ExprKind::boolean;
+  const bool is_list = usual != nullptr && usual->kind == ExprKind::list;
+  if (given == source::kUnclear || is_list) return constant_of(ValueKind::unknown, nullptr);
+  if (option.action.starts_with("store_"))
+    return boolean_constant(option.action == "store_true", nullptr);
+  if (option.is_number) return number_constant(given, nullptr);
+  if (is_truth) {
+    const bool is_clear = is_one_of(given, {"True", "False", "true", "false", "1", "0"});
+    return is_clear ? boolean_constant(is_one_of(given, {"True", "true", "1"}), nullptr)
+                    : constant_of(ValueKind::unknown, nullptr);
+  }
+  const bool is_plain =
+      option.action.empty() && !given.empty() &&
+      (usual == nullptr || usual->kind == ExprKind::text || usual->kind == ExprKind::none);
+  return is_plain ? text_constant(given, nullptr) : constant_of(ValueKind::unknown, nullptr);
+}
+
+}  // namespace
+
+void Flow::join_option(NodeId id, Value value) {
+  value.certainty = std::max(value.certainty, Certainty::configurable);
+  KnownValue given = nodes_[id].value;
+  given.join(KnownValue::of(value));
+  nodes_[id].value = given;
+}
+
+// What documented commands give, and the default where one leaves it out, or there are none.
 void Flow::connect_option(NodeId id, const source::Option& option) {
+  for (const std::string_view given : option.given) join_option(id, given_constant(option, given));
+  if (option.is_given) return;
   if (option.several) return may_be_anything(id);
   const bool is_quoted =
       option.value != nullptr && option.is_number && option.value->kind == ExprKind::text;
   if (option.value != nullptr && !is_quoted) {
     return depend(id, option.value,
-                  is_fixed_switch(option) ? Certainty::constant : Certainty::configurable);
+                  is_fixed_switch(option) || is_worked_out(option) ? Certainty::constant
+                                                                   : Certainty::configurable);
   }
   Value usual = constant_of(option.is_required ? ValueKind::unknown : ValueKind::none, nullptr);
   const bool is_off = option.action == "store_true";
   if (is_off || option.action == "store_false") usual = boolean_constant(!is_off, nullptr);
   if (is_quoted) usual = number_constant(option.value->word(), option.value);
-  if (usual.known()) usual.certainty = Certainty::configurable;
-  KnownValue given = nodes_[id].value;
-  given.join(KnownValue::of(usual));
-  nodes_[id].value = given;
+  join_option(id, usual);
 }
 
 }  // namespace rooftile::script

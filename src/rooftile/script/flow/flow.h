@@ -157,6 +157,7 @@ class Flow {
   void connect_fields(NodeId id, const source::ClassDef& def, std::string_view word);
   void connect_variable(NodeId id);
   void connect_item(NodeId id, const Function& function, const Instruction& made);
+  void join_option(NodeId id, Value value);
   void connect_option(NodeId id, const source::Option& option);
   void connect_call(NodeId id, const Function& function, ValueId value);
   bool connect_library_call(NodeId id, const Function& function, const Instruction& made);

@@ -15,6 +15,23 @@ bool is_among(std::span<const Statement* const> block, const Statement& one) {
   return std::ranges::find(block, &one) != block.end();
 }
 
+// `if self.table is not None and n <= len(self.table): return`, and then `self.table = …`: what
+// follows fills what is kept.
+bool asks_for_kept(const Expr& condition, std::span<const Statement* const> rest) {
+  if (condition.kind == ExprKind::logical && condition.word() == "and") {
+    return std::ranges::any_of(condition.children(),
+                               [&](const Expr* part) { return asks_for_kept(*part, rest); });
+  }
+  const bool asks = condition.kind == ExprKind::comparison && condition.word() == "is not" &&
+                    condition.children()[1]->kind == ExprKind::none &&
+                    condition.children()[0]->kind == ExprKind::attribute;
+  return asks && std::ranges::any_of(rest, [&](const Statement* each) {
+           return each->kind == StatementKind::assignment && each->target != nullptr &&
+                  each->file->slice(each->target->range) ==
+                      each->file->slice(condition.children()[0]->range);
+         });
+}
+
 // Steps from the inside outwards.
 class PathFinder {
  public:
@@ -64,7 +81,14 @@ class PathFinder {
       const bool skips = exit == StatementKind::continue_ ||
                          (exit == StatementKind::return_ && loop_around(earlier) == nullptr);
       if (!skips || !earlier->otherwise.empty()) continue;
-      add(guards_of_condition(facts_, earlier->value, earlier, true));
+      if (earlier->value != nullptr && asks_for_kept(*earlier->value, after(*earlier))) {
+        Guard& guard = path_.emplace_back().guard;
+        guard.kind = GuardKind::once;
+        guard.expr = earlier->value;
+        guard.statement = earlier;
+      } else {
+        add(guards_of_condition(facts_, earlier->value, earlier, true));
+      }
     }
   }
 

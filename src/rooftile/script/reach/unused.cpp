@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 #include <unordered_map>
 
 #include "rooftile/base/text.h"
@@ -163,6 +164,18 @@ bool reads_settings(const Call& load) {
          contains(load.file->text, std::string(target->word()) + ".__dict__.items()");
 }
 
+// Where settings files name classes, they are what picks them: another one is only made by code, or
+// where an option names it.
+bool is_left_by_settings(const SourceFacts& facts, std::string_view name) {
+  const auto& named = facts.store().kept<NamedInSettings>().names;
+  if (named.empty() || named.contains(name)) return false;
+  return std::ranges::none_of(facts.store().options, [&](const auto& each) {
+    const Option& option = each.second;
+    return (option.value != nullptr && option.value->word() == name) ||
+           std::ranges::find(option.given, name) != option.given.end();
+  });
+}
+
 // A name of a configuration, or of what a program of the file takes by a name that is not known.
 bool may_be_chosen(const SourceFacts& facts, const File& file, std::string_view name) {
   const auto names_it = [&](const auto& each) { return contains(each->text, name); };
@@ -180,7 +193,8 @@ bool may_be_chosen(const SourceFacts& facts, const File& file, std::string_view 
 template <class Def>
 bool stands_unused(const SourceFacts& facts, const Def& def) {
   const File& file = *def.file;
-  if (file.is_notebook || may_be_chosen(facts, file, def.name)) return false;
+  const bool is_left = std::is_same_v<Def, ClassDef> && is_left_by_settings(facts, def.name);
+  if (file.is_notebook || (!is_left && may_be_chosen(facts, file, def.name))) return false;
   auto programs = training_programs_of(facts, file);
   if (programs.empty()) programs = facts.programs_of(file);
   return !programs.empty() && std::ranges::all_of(programs, [&](const Program* program) {
@@ -202,6 +216,14 @@ bool is_known_unused(const SourceFacts& facts, const Def& def, bool may_be) {
 bool may_be_called_from_outside(const FunctionDef& method) {
   const ClassDef& def = *method.class_def;
   return !def.bases.empty() || method.name.starts_with("__") || !method.decorators.empty();
+}
+
+// `@register()`, which hands the class out by its name.
+bool is_registered(const ClassDef& def) {
+  return std::ranges::all_of(def.decorators, [](const Expr* each) {
+    const std::string_view name = each->call() != nullptr ? each->call()->method : each->word();
+    return contains(lower(name), "regist");
+  });
 }
 
 // `choose("penalty")`, which is not seen, may make what derives from another class of the files.
@@ -235,22 +257,23 @@ bool is_unused(const SourceFacts& facts, const FunctionDef& function) {
 }
 
 bool is_unused(const SourceFacts& facts, const ClassDef& def) {
-  const bool may_be =
-      def.decorators.empty() && def.statement->parent == nullptr && !has_own_base(def);
+  const bool is_picked = !def.decorators.empty() && !is_registered(def);
+  const bool may_be = !is_picked && def.statement->parent == nullptr && !has_own_base(def) &&
+                      (def.decorators.empty() || is_left_by_settings(facts, def.name));
   return is_known_unused(facts, def, may_be);
 }
 
 bool is_overridden(const SourceFacts& facts, const FunctionDef& method) {
   const ClassDef* def = method.class_def;
-  if (def == nullptr || !method.callers.empty() || may_be_chosen(facts, *def->file, def->name)) {
+  if (def == nullptr || !method.callers.empty() || !facts.calls(def->full_name).empty()) {
     return false;
   }
-  if (!facts.calls(def->full_name).empty()) return false;
   const auto is_of_class = [&](const Call* call) {
     return call->receiver != nullptr && call->receiver->full_name() == def->full_name;
   };
   if (std::ranges::any_of(facts.method_calls("from_pretrained"), is_of_class)) return false;
   bool is_derived = false;
+  bool is_made = false;  // what derives from it
   for (const auto& file : facts.files) {
     for (const ClassDef* other : file->classes) {
       const bool derives = std::ranges::any_of(other->bases, [&](const Expr* base) {
@@ -258,13 +281,14 @@ bool is_overridden(const SourceFacts& facts, const FunctionDef& method) {
       });
       if (!derives) continue;
       is_derived = true;
+      is_made = is_made || !facts.calls(other->full_name).empty();
       if (std::ranges::find(other->methods, method.name, &FunctionDef::name) ==
           other->methods.end()) {
         return false;
       }
     }
   }
-  return is_derived;
+  return is_derived && (is_made || !may_be_chosen(facts, *def->file, def->name));
 }
 
 bool stands_in_unused(const SourceFacts& facts, const Statement& statement) {

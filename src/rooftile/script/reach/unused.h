@@ -1,9 +1,17 @@
 // Functions and classes that no program runs or makes.
 #pragma once
 
+#include <string_view>
+#include <unordered_set>
+
 #include "rooftile/workload/source_facts.h"
 
 namespace rooftile::source {
+
+// Classes of the given files that settings files of their projects name, by their last names.
+struct NamedInSettings {
+  std::unordered_set<std::string_view> names;
+};
 
 // Whether no program that has the file uses what is defined, training programs alone where there
 // are some: neither its code nor a text names it, but for what is unused itself. Imports, __all__

@@ -1,0 +1,360 @@
+#include "rooftile/readers/python/commands.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "rooftile/base/file.h"
+#include "rooftile/base/text.h"
+#include "rooftile/readers/python/source_files.h"
+
+namespace rooftile::source {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxDocumentBytes = std::size_t{256} << 10U;
+constexpr std::size_t kMaxDocuments = 100;  // of one folder
+constexpr std::size_t kMaxFolders = 100;    // of one folder
+constexpr std::size_t kMaxWords = 200;      // of one command
+
+bool is_launcher(std::string_view word) {
+  word = word.substr(word.rfind('/') + 1);
+  return word.starts_with("python") || is_one_of(word, {"torchrun", "accelerate", "deepspeed",
+                                                        "horovodrun", "$PYTHON", "${PYTHON}"});
+}
+
+// Modules that start another program.
+bool is_launching_module(std::string_view module) {
+  return module.starts_with("torch.distributed") || module.starts_with("accelerate") ||
+         is_one_of(module, {"torch.utils.bottleneck", "pdb", "cProfile", "deepspeed"});
+}
+
+bool is_option(std::string_view word) {
+  const std::size_t dashes = word.find_first_not_of('-');
+  return (dashes == 1 || dashes == 2) && std::isalpha(static_cast<unsigned char>(word[dashes]));
+}
+
+bool is_unclear(std::string_view value) {
+  return value.find_first_of("$<>{}[]*|") != std::string_view::npos || contains(value, "...");
+}
+
+// Where the options begin; sets the program, and leaves it empty where the words start none.
+std::size_t read_program(const std::vector<std::string>& words, Command& command) {
+  std::size_t at = 0;
+  bool is_launched = false;
+  for (; at < words.size() && command.script.empty(); ++at) {
+    const std::string& word = words[at];
+    if (word == "-m" && is_launched && at + 1 < words.size()) {
+      if (is_launching_module(words[++at])) continue;
+      command.script = words[at];
+      command.is_module = true;
+    } else if (word.ends_with(".py") && (is_launched || word.starts_with("./"))) {
+      command.script = word;
+    }
+    is_launched = is_launched || is_launcher(word);
+  }
+  return at;
+}
+
+// Of the words of one command.
+std::optional<Command> command_of(const std::vector<std::string>& words) {
+  Command command;
+  std::size_t values = 0;  // of the last option
+  for (std::size_t at = read_program(words, command); at < words.size(); ++at) {
+    const std::string_view word = words[at];
+    if (is_option(word)) {
+      const std::size_t sign = word.find('=');
+      const bool has_value = sign != std::string_view::npos;
+      command.options.emplace_back(word.substr(0, sign), has_value ? word.substr(sign + 1) : "");
+      values = has_value ? 1 : 0;
+    } else if (!command.options.empty()) {
+      command.options.back().second = ++values == 1 ? std::string(word) : kUnclear;
+    }
+  }
+  for (auto& option : command.options) {
+    if (is_unclear(option.second)) option.second = kUnclear;
+  }
+  return command.script.empty() ? std::nullopt : std::optional(command);
+}
+
+// Splits a text into the words of its commands.
+class CommandWords {
+ public:
+  void add(std::string_view text) {
+    text_ = text;
+    for (at_ = 0; at_ < text_.size(); ++at_) {
+      if (quote_ != 0) {
+        add_quoted(text_[at_]);
+      } else {
+        add_plain(text_[at_]);
+      }
+    }
+    end_command();
+  }
+
+  std::vector<Command> commands;
+
+ private:
+  void add_quoted(char c) {
+    if (c == quote_ || c == '\n') {
+      quote_ = 0;
+    } else {
+      word_ += c;
+    }
+  }
+
+  void add_plain(char c) {
+    switch (c) {
+      case '\\':
+        return add_escaped();
+      case '\'':
+      case '"':
+        quote_ = c;
+        return;
+      case ' ':
+      case '\t':
+      case '\r':
+        return end_word();
+      case '\n':
+      case '`':
+      case ';':
+      case '&':
+      case '|':
+        return end_command();
+      default:
+        break;
+    }
+    if (c == '#' && word_.empty()) {
+      at_ = std::min(text_.find('\n', at_), text_.size()) - 1;
+    } else {
+      word_ += c;
+    }
+  }
+
+  // At the end of a line: it goes on.
+  void add_escaped() {
+    const std::size_t next = text_.find_first_not_of(" \t\r", at_ + 1);
+    if (next != std::string_view::npos && text_[next] == '\n') {
+      end_word();
+      at_ = next;
+    } else if (at_ + 1 < text_.size()) {
+      word_ += text_[++at_];
+    }
+  }
+
+  void end_word() {
+    if (!word_.empty() && words_.size() < kMaxWords) words_.push_back(std::move(word_));
+    word_.clear();
+  }
+  void end_command() {
+    end_word();
+    if (const auto command = command_of(words_)) commands.push_back(*command);
+    words_.clear();
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  char quote_ = 0;
+  std::string word_;
+  std::vector<std::string> words_;
+};
+
+bool is_document(const fs::path& path) {
+  const std::string name = lower(path.filename().string());
+  return name.starts_with("readme") || name.ends_with(".sh") || name == "makefile";
+}
+
+// Commands with the folder of the document that has them.
+struct Documents {
+  std::map<fs::path, std::vector<Command>> by_folder;
+
+  const std::vector<Command>& in(const fs::path& folder) {
+    const auto [place, is_new] = by_folder.try_emplace(folder);
+    if (!is_new) return place->second;
+    std::error_code error;
+    std::vector<fs::path> paths;
+    for (const auto& each : fs::directory_iterator(folder, error)) {
+      const bool is_file = each.is_regular_file(error) && !each.is_symlink(error);
+      if (is_file && is_document(each.path())) paths.push_back(each.path());
+    }
+    std::ranges::sort(paths);
+    if (paths.size() > kMaxDocuments) paths.resize(kMaxDocuments);
+    for (const fs::path& path : paths) {
+      const auto text = read_file(path.string(), kMaxDocumentBytes);
+      if (text) std::ranges::move(commands_in(*text), std::back_inserter(place->second));
+    }
+    return place->second;
+  }
+};
+
+std::vector<fs::path> folders_in(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (const auto& each : fs::directory_iterator(folder, error)) {
+    if (each.is_directory(error) && !each.is_symlink(error) &&
+        !each.path().filename().string().starts_with("."))
+      found.push_back(each.path());
+  }
+  std::ranges::sort(found);
+  if (found.size() > kMaxFolders) found.resize(kMaxFolders);
+  return found;
+}
+
+// Whether the command starts the script, which lies so below the root of its project. Who runs it
+// may be in the document's folder, or in one of those above.
+bool starts(const Command& command, const fs::path& document, const fs::path& root,
+            const std::string& script) {
+  std::string name = command.script;
+  if (command.is_module) {
+    std::ranges::replace(name, '.', '/');
+    name += ".py";
+  }
+  const fs::path given = fs::path(name).lexically_normal();
+  for (fs::path at = document;; at = at.parent_path()) {
+    if ((at / given).lexically_normal().lexically_relative(root).string() == script) return true;
+    if (at == root || !at.has_relative_path()) return false;
+  }
+}
+
+// `--eval`, `--mode test`: no training.
+bool only_evaluates(const Command& command) {
+  bool evaluates = false;
+  for (const auto& [flag, value] : command.options) {
+    const std::string name = lower(flag.substr(flag.find_first_not_of('-')));
+    const bool is_on = is_one_of(lower(value), {"", "true", "1", "yes"});
+    if (is_one_of(name, {"train", "do_train", "is_train"})) return false;
+    evaluates =
+        evaluates ||
+        is_one_of(lower(value),
+                  {"test", "eval", "evaluate", "val", "infer", "inference", "predict", "sample"}) ||
+        (is_on &&
+         is_one_of(name, {"e", "eval", "evaluate", "test", "eval_only", "eval-only", "test_only",
+                          "test-only", "evaluation", "infer", "inference", "predict", "sample"}));
+  }
+  return evaluates;
+}
+
+std::vector<const Command*> commands_of(const File& entry, Documents& documents) {
+  std::error_code error;
+  const fs::path path = fs::weakly_canonical(entry.path, error);
+  if (error || entry.is_notebook) return {};
+  const std::vector<fs::path> above = project_folders(path.parent_path());
+  const fs::path& root = above.back();
+  const std::string script = path.lexically_relative(root).string();
+  std::vector<const Command*> found;
+  std::unordered_set<std::string> seen;
+  const auto add = [&](const fs::path& folder) {
+    if (!seen.insert(folder.string()).second) return;
+    for (const Command& command : documents.in(folder)) {
+      if (!only_evaluates(command) && starts(command, folder, root, script))
+        found.push_back(&command);
+    }
+  };
+  for (const fs::path& folder : above) {
+    add(folder);
+    for (const fs::path& inner : folders_in(folder)) add(inner);
+  }
+  return found;
+}
+
+// What commands give one option, and how often.
+struct Gift {
+  std::vector<std::pair<std::string_view, int>> values;
+  int left_out = 0;
+
+  void add(std::string_view value) {
+    for (auto& [known, times] : values) {
+      if (known == value) {
+        ++times;
+        return;
+      }
+    }
+    values.emplace_back(value, 1);
+  }
+
+  // What all commands give, or half of them at least; what fewer give is a run of its own.
+  void put(Option& option) const {
+    int all = left_out;
+    for (const auto& each : values) all += each.second;
+    option.given.clear();
+    for (const auto& [value, times] : values) {
+      if (left_out == 0 || 2 * times >= all) option.given.push_back(value);
+    }
+    option.is_given = left_out == 0;
+  }
+};
+
+using Gifts = std::unordered_map<std::string_view, Gift>;  // by option
+
+bool gives(std::string_view flag, std::string_view name, const Option& option) {
+  if (std::ranges::find(option.flags, flag) != option.flags.end()) return true;
+  std::string key(flag.substr(flag.find_first_not_of('-')));
+  std::ranges::replace(key, '-', '_');
+  return key == name;
+}
+
+void add_gifts(const std::vector<const Command*>& commands,
+               const std::unordered_map<std::string_view, Option>& options, Store& store,
+               Gifts& gifts) {
+  for (const auto& [name, option] : options) {
+    if (option.is_entry) continue;
+    Gift& gift = gifts[name];
+    if (commands.empty()) ++gift.left_out;
+    for (const Command* command : commands) {
+      const auto given = std::ranges::find_if(
+          command->options,
+          [&, &key = name, &of = option](const auto& each) { return gives(each.first, key, of); });
+      if (given == command->options.end()) {
+        ++gift.left_out;
+      } else {
+        gift.add(store.intern(given->second));
+      }
+    }
+  }
+}
+
+void put(const Gifts& gifts, std::unordered_map<std::string_view, Option>& options) {
+  for (const auto& [name, gift] : gifts) {
+    const auto option = options.find(name);
+    if (option != options.end() && !gift.values.empty()) gift.put(option->second);
+  }
+}
+
+}  // namespace
+
+std::vector<Command> commands_in(std::string_view text) {
+  CommandWords words;
+  words.add(text);
+  return std::move(words.commands);
+}
+
+void read_commands(SourceFacts& facts) {
+  Store& store = facts.store();
+  Documents documents;
+  std::unordered_map<const File*, Gifts> by_file;
+  Gifts all;
+  for (const Program& program : facts.programs) {
+    if (program.entry == nullptr) continue;
+    std::vector<const File*> with_options;
+    for (const File* file : program.files) {
+      // What evaluates is started with other values.
+      const bool is_own = file == program.entry || program.trains_on_gpu;
+      if (is_own && store.file_options.contains(file)) with_options.push_back(file);
+    }
+    if (with_options.empty()) continue;
+    const std::vector<const Command*> commands = commands_of(*program.entry, documents);
+    for (const File* file : with_options) {
+      add_gifts(commands, store.file_options.at(file), store, by_file[file]);
+      add_gifts(commands, store.file_options.at(file), store, all);
+    }
+  }
+  for (const auto& [file, gifts] : by_file) put(gifts, store.file_options.at(file));
+  put(all, store.options);
+}
+
+}  // namespace rooftile::source

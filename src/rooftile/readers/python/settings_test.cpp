@@ -1,0 +1,76 @@
+#include "rooftile/readers/python/settings.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "rooftile/readers/python/read_python.h"
+#include "rooftile/script/reach/unused.h"
+#include "tests/support/temporary_folder.h"
+
+namespace rooftile::source {
+namespace {
+
+constexpr const char* kNetworks = R"py(
+import torch
+from torch import nn
+
+registry = {}
+
+
+@register()
+class Small(nn.Module):
+    pass
+
+
+@register()
+class Large(nn.Module):
+    pass
+
+
+class Other(nn.Module):
+    pass
+)py";
+
+constexpr const char* kTraining = R"py(
+import torch
+import networks
+
+model = getattr(networks, load_settings()["model"])().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in loader:
+    loss = model(x).mean()
+    loss.backward()
+    optimizer.step()
+)py";
+
+// The classes that no program makes.
+std::string unused_classes(const TemporaryFolder& folder) {
+  const std::string path = folder.path().string();
+  const auto facts = read_python({&path, 1});
+  if (!facts) return facts.error().message;
+  std::string all;
+  for (const auto& file : facts->files) {
+    for (const ClassDef* def : file->classes) {
+      if (is_unused(*facts, *def)) all += std::string(def->name) + " ";
+    }
+  }
+  return all;
+}
+
+TEST(Settings, SayWhichClassesAreMade) {
+  TemporaryFolder folder;
+  std::filesystem::create_directories(folder / ".git");
+  std::filesystem::create_directories(folder / "configs/models");
+  folder.write("networks.py", kNetworks);
+  folder.write("train.py", kTraining);
+  EXPECT_EQ(unused_classes(folder), "");
+  folder.write("configs/data.json", R"({"model": "small", "classes": 10})");
+  EXPECT_EQ(unused_classes(folder), "") << "no class is named";
+  folder.write("configs/models/large.yml", "model: {name: Large, width: 64}\n");
+  EXPECT_EQ(unused_classes(folder), "Small Other ");
+}
+
+}  // namespace
+}  // namespace rooftile::source
