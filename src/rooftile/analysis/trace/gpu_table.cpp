@@ -9,6 +9,7 @@
 #include "rooftile/analysis/trace/collectives.h"
 #include "rooftile/analysis/trace/host_table.h"
 #include "rooftile/analysis/trace/seconds.h"
+#include "rooftile/base/text.h"
 
 namespace rooftile::trace {
 namespace {

@@ -259,6 +259,9 @@ class FirstCalls {
   // Another one is the host held up in it.
   bool is_first_call(std::uint32_t call) const {
     if (links_.kind_of_call(timeline_, call) == CallKind::load) return true;
+    // To ask about a kernel loads it, as cudaOccupancyMaxActiveBlocksPerMultiprocessor does.
+    const std::string_view name = timeline_.strings[timeline_.calls.name[call]];
+    if (contains(name, "Occupancy") || contains(name, "Func")) return true;
     return std::ranges::binary_search(of_name_, call) ||
            std::ranges::binary_search(calls_, std::pair(start_of(call), call));
   }
@@ -361,28 +364,12 @@ class Namer {
       see_around(interval, start, end, name);
       if (!covers(interval, start, end)) return false;
       if (interval.table == Table::call || names_a_compiler(text)) {
-        const bool is_set_up =
-            interval.table != Table::call || first_calls_.is_first_call(interval.row);
-        name.cause = is_set_up ? IdleCause::module_loading : IdleCause::host_work;
-        name.text = text;
-        name.library = {};
-        name.is_call = interval.table == Table::call;
-        name.row = interval.row;
-        name.until = interval.end;
+        name_by_call(interval, text, name);
         return true;
       }
       if (interval.table == Table::op && name.row == kNone) name.row = interval.row;
       if (says_nothing(interval) || is_around(interval, end - start)) return false;
-      const FrameKind kind = interval.table == Table::python ? frame_kind(text) : FrameKind::user;
-      if (interval.table == Table::python && kind == FrameKind::user && name.frame.empty()) {
-        name.frame = text;
-      }
-      if (!name.text.empty()) return false;
-      if (kind == FrameKind::user) {
-        name.text = text;
-        name.until = interval.end;
-      }
-      if (kind == FrameKind::library && name.library.empty()) name.library = text;
+      name_by_place(interval, text, name);
       return false;
     });
     const bool is_work = name.cause == IdleCause::host_work && !name.is_call;
@@ -395,6 +382,28 @@ class Namer {
   }
 
  private:
+  // A call of the runtime, or what compiles kernels, says it all.
+  void name_by_call(const Interval& interval, std::string_view text, Name& name) const {
+    name.is_call = interval.table == Table::call;
+    const bool is_set_up = !name.is_call || first_calls_.is_first_call(interval.row);
+    name.cause = is_set_up ? IdleCause::module_loading : IdleCause::host_work;
+    name.text = text;
+    name.library = {};
+    name.row = interval.row;
+    name.until = interval.end;
+  }
+  // The innermost function of the user's code, range or operator, with a library's function in it.
+  static void name_by_place(const Interval& interval, std::string_view text, Name& name) {
+    const bool is_python = interval.table == Table::python;
+    const FrameKind kind = is_python ? frame_kind(text) : FrameKind::user;
+    if (is_python && kind == FrameKind::user && name.frame.empty()) name.frame = text;
+    if (!name.text.empty()) return;
+    if (kind == FrameKind::user) {
+      name.text = text;
+      name.until = interval.end;
+    }
+    if (kind == FrameKind::library && name.library.empty()) name.library = text;
+  }
   // What began before the stretch and ends no earlier, but for the file as a whole.
   void see_around(const Interval& interval, Nanoseconds start, Nanoseconds end, Name& name) const {
     const std::string_view text = text_of(interval);

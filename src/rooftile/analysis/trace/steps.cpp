@@ -212,7 +212,10 @@ StepMarks find_steps(const Timeline& timeline, const Links& links, const GpuTrac
       steps.size() > 1 && cover_most_kernels(steps, timeline, links)) {
     return {StepSource::user_range, std::move(steps), {}};
   }
-  if (StepMarks marks = engine_steps(timeline, links); marks.steps.size() > 1) return marks;
+  if (StepMarks marks = engine_steps(timeline, links);
+      !marks.steps.empty() && cover_most_kernels(marks.steps, timeline, links)) {
+    return marks;
+  }
   StepMarks marks = steps_between_marks(timeline, links);
   if (marks.source != StepSource::none) return marks;
   // Periods within the one step that an engine names are its layers.

@@ -20,7 +20,7 @@ struct StepMarks {
 
 // By the first of these that there is: the profiler's steps, ranges that the user or a serving
 // engine calls steps, the ends of the optimizer, the starts of the loader, the repetition of the
-// kernels' names.
+// kernels' names. Those of the user, the engine and the loader launch half of the kernels' time.
 StepMarks find_steps(const Timeline& timeline, const Links& links, const GpuTrack& track);
 
 // From the first start to the last end of operators, ranges, runtime calls and GPU activities.

@@ -43,6 +43,20 @@ kernel 7 31us 9us after corr=2
   EXPECT_EQ(found.window, (Window{0, 30'000}));  // until the kernel that the steps launched is done
 }
 
+// What was launched before outlasts, on another stream, most of what the step launches.
+TEST(Steps, BeginWithTheirOwnWorkBesideALongKernel) {
+  const Found found = find(R"(
+call main 0us 1us cudaLaunchKernel corr=1
+mark main 10us 10us ProfilerStep#1
+call main 12us 1us cudaLaunchKernel corr=2
+call main 14us 1us cudaLaunchKernel corr=3
+kernel 8 2us 88us a corr=1
+kernel 7 20us 60us b corr=2
+kernel 7 80us 20us c corr=3
+)");
+  EXPECT_EQ(found.bounds, (std::vector<Nanoseconds>{10'000, 100'000}));
+}
+
 TEST(Steps, LastUntilTheirWorkOnTheGpuIsDone) {
   // The host runs ahead. Step 1 launches until 52 us; step 2 launches nothing that ends later.
   const Found found = find(R"(
@@ -109,6 +123,18 @@ kernel 7 40us 20us b corr=2
 kernel 7 60us 20us c corr=3
 )");
   EXPECT_EQ(found.bounds, (std::vector<Nanoseconds>{40'000, 60'000, 80'000}));
+}
+
+// A recording of one step of an engine is one step.
+TEST(Steps, OfOneStepOfAnEngine) {
+  const Found found = find(R"(
+mark main 0us 50us step[DECODE bs=32]
+call main 10us 5us cudaGraphLaunch corr=1
+kernel 7 20us 60us a corr=1
+)");
+  EXPECT_EQ(found.marks.source, StepSource::engine);
+  EXPECT_EQ(found.marks.work, (std::vector<ServingStage>{ServingStage::decode}));
+  EXPECT_EQ(found.bounds, (std::vector<Nanoseconds>{0, 80'000}));
 }
 
 TEST(Steps, OfServingEngines) {

@@ -78,14 +78,22 @@ bool is_set_up(IdleCause cause) {
          cause == IdleCause::module_loading;
 }
 
-Nanoseconds set_up_within(const std::vector<IdlePiece>& pieces, const Window& window) {
+bool is_any(IdleCause /*cause*/) { return true; }
+
+// Idle time in the window of the causes that count.
+Nanoseconds within(const std::vector<IdlePiece>& pieces, const Window& window,
+                   bool (*counts)(IdleCause)) {
   Nanoseconds sum = 0;
   for (const IdlePiece& piece : pieces) {
     const Nanoseconds length =
         std::min(piece.end, window.end) - std::max(piece.start, window.start);
-    if (is_set_up(piece.cause) && length > 0) sum += length;
+    if (counts(piece.cause) && length > 0) sum += length;
   }
   return sum;
+}
+
+Nanoseconds set_up_within(const std::vector<IdlePiece>& pieces, const Window& window) {
+  return within(pieces, window, is_set_up);
 }
 
 // Of the part with work what follows the first calls: most of the kernels, with little set-up left.
@@ -145,8 +153,10 @@ Window steady_part(const Timeline& timeline, const Links& links, const GpuTrack&
   Window part = part_with_work(timeline, links, track, whole);
   part.start = std::max(part.start, loaded.start);
   part = part_after_set_up(timeline, track, pieces, part);
-  constexpr Nanoseconds kTooLittle = 20;  // a twentieth behind so long a start says nothing
-  return kTooLittle * part.span() < whole.span() ? whole : part;
+  // Less than a twentieth behind a long start says nothing, unless the GPU is busy in it.
+  constexpr Nanoseconds kTooLittle = 20;
+  const bool is_little = kTooLittle * part.span() < whole.span();
+  return is_little && 2 * within(pieces, part, is_any) > part.span() ? whole : part;
 }
 
 void copy_facts(const Timeline& timeline, const GpuTrack& track, TraceSummary& summary) {

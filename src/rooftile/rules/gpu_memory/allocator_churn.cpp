@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/trace/steady.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/trace_finding.h"
 
@@ -46,10 +47,12 @@ nothing is estimated.
 
 constexpr std::int64_t kHabit = 10;
 
-// A recording without steps may be the start of a program, which has to allocate, but not to free.
+// A recording without steps may be the start of a program, which has to allocate, but not to free;
+// one whose time mostly goes to start-up and first calls is.
 bool may_be_a_start(const TraceSummary& trace) {
   const std::int64_t again = std::min(trace.allocator.mallocs, trace.allocator.frees);
-  return trace.steps.durations.size() < 2 && again < kHabit;
+  const bool is_start = 2 * steady_span(trace) < trace.time.span;
+  return trace.steps.durations.size() < 2 && (again < kHabit || is_start);
 }
 
 Fix propose(const TraceSummary& trace) {
