@@ -72,11 +72,13 @@ bool starts_cuda(std::string_view name) {
          name.starts_with("cuDevicePrimaryCtxRetain") || name == "cuModuleGetLoadingMode";
 }
 
-// vLLM: "execute_context_1(128)_generation_4(4)", "execute_new_1_cached_4", or only its parts,
+// vLLM: "execute_context_1(128)_generation_4(4)", "execute_32_context_0(…)_generation_32(…)",
+// "execute_new_1_cached_4", or only its parts,
 // "gpu_model_runner: forward"; SGLang: "step[DECODE bs=32]"; TensorRT-LLM: "[Executor]
 // _forward_step 7: 1 ctx reqs, 4 gen reqs".
 bool is_engine_step(std::string_view name) {
-  return name.starts_with("execute_context_") || name.starts_with("execute_new_") ||
+  const bool names_work = contains(name, "context_") && contains(name, "_generation_");
+  return (name.starts_with("execute_") && names_work) || name.starts_with("execute_new_") ||
          name == "gpu_model_runner: forward" || name.starts_with("step[") ||
          contains(name, "_forward_step ");
 }

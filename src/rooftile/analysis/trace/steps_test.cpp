@@ -139,7 +139,7 @@ kernel 7 20us 60us a corr=1
 
 TEST(Steps, OfServingEngines) {
   const Found vllm = find(R"(
-mark main 0us 50us execute_context_2(300)_generation_0(0)
+mark main 0us 50us execute_300_context_2(sq300sk300)_generation_0(sq0sk0)
 mark main 50us 10us execute_context_0(0)_generation_2(2)
 mark main 52us 5us gpu_model_runner: forward
 mark main 60us 20us execute_context_1(64)_generation_2(2)
