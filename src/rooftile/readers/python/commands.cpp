@@ -214,6 +214,7 @@ bool starts(const Command& command, const fs::path& document, const fs::path& ro
     std::ranges::replace(name, '.', '/');
     name += ".py";
   }
+  if (!name.ends_with(std::string_view(script).substr(script.rfind('/') + 1))) return false;
   const fs::path given = fs::path(name).lexically_normal();
   for (fs::path at = document;; at = at.parent_path()) {
     if ((at / given).lexically_normal().lexically_relative(root).string() == script) return true;
