@@ -169,41 +169,50 @@ bool is_document(const fs::path& path) {
   return name.starts_with("readme") || name.ends_with(".sh") || name == "makefile";
 }
 
-// Commands with the folder of the document that has them.
-struct Documents {
-  std::map<fs::path, std::vector<Command>> by_folder;
-
-  const std::vector<Command>& in(const fs::path& folder) {
-    const auto [place, is_new] = by_folder.try_emplace(folder);
+// Each folder is read once, however many programs there are.
+class Documents {
+ public:
+  // Of the folder's documents.
+  const std::vector<Command>& commands(const fs::path& folder) {
+    const auto [place, is_new] = commands_.try_emplace(folder);
     if (!is_new) return place->second;
-    std::error_code error;
-    std::vector<fs::path> paths;
-    for (const auto& each : fs::directory_iterator(folder, error)) {
-      const bool is_file = each.is_regular_file(error) && !each.is_symlink(error);
-      if (is_file && is_document(each.path())) paths.push_back(each.path());
-    }
-    std::ranges::sort(paths);
-    if (paths.size() > kMaxDocuments) paths.resize(kMaxDocuments);
-    for (const fs::path& path : paths) {
+    const auto is_wanted = [](const fs::directory_entry& each, std::error_code& error) {
+      return each.is_regular_file(error) && is_document(each.path());
+    };
+    for (const fs::path& path : listed(folder, kMaxDocuments, is_wanted)) {
       const auto text = read_file(path.string(), kMaxDocumentBytes);
       if (text) std::ranges::move(commands_in(*text), std::back_inserter(place->second));
     }
     return place->second;
   }
-};
 
-std::vector<fs::path> folders_in(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::path> found;
-  for (const auto& each : fs::directory_iterator(folder, error)) {
-    if (each.is_directory(error) && !each.is_symlink(error) &&
-        !each.path().filename().string().starts_with("."))
-      found.push_back(each.path());
+  // The folders in it.
+  const std::vector<fs::path>& folders(const fs::path& folder) {
+    const auto [place, is_new] = folders_.try_emplace(folder);
+    if (!is_new) return place->second;
+    const auto is_wanted = [](const fs::directory_entry& each, std::error_code& error) {
+      return each.is_directory(error) && !each.path().filename().string().starts_with(".");
+    };
+    return place->second = listed(folder, kMaxFolders, is_wanted);
   }
-  std::ranges::sort(found);
-  if (found.size() > kMaxFolders) found.resize(kMaxFolders);
-  return found;
-}
+
+ private:
+  // In order of names; links are left out.
+  template <class Test>
+  static std::vector<fs::path> listed(const fs::path& folder, std::size_t most, const Test& test) {
+    std::error_code error;
+    std::vector<fs::path> found;
+    for (const auto& each : fs::directory_iterator(folder, error)) {
+      if (!each.is_symlink(error) && test(each, error)) found.push_back(each.path());
+    }
+    std::ranges::sort(found);
+    if (found.size() > most) found.resize(most);
+    return found;
+  }
+
+  std::map<fs::path, std::vector<Command>> commands_;
+  std::map<fs::path, std::vector<fs::path>> folders_;
+};
 
 // Whether the command starts the script, which lies so below the root of its project. Who runs it
 // may be in the document's folder, or in one of those above.
@@ -251,14 +260,14 @@ std::vector<const Command*> commands_of(const File& entry, Documents& documents)
   std::unordered_set<std::string> seen;
   const auto add = [&](const fs::path& folder) {
     if (!seen.insert(folder.string()).second) return;
-    for (const Command& command : documents.in(folder)) {
+    for (const Command& command : documents.commands(folder)) {
       if (!only_evaluates(command) && starts(command, folder, root, script))
         found.push_back(&command);
     }
   };
   for (const fs::path& folder : above) {
     add(folder);
-    for (const fs::path& inner : folders_in(folder)) add(inner);
+    for (const fs::path& inner : documents.folders(folder)) add(inner);
   }
   return found;
 }
