@@ -80,6 +80,7 @@ def check(
 
 def sweep(
     target: Any,
+    inputs: Any = None,
     *,
     gpu: Optional[str] = None,
     batch: Optional[Sizes] = None,
@@ -89,16 +90,25 @@ def sweep(
     dtype: Any = None,
     dims: Optional[Mapping[str, int]] = None,
     shapes: Optional[Mapping[str, Sequence[int]]] = None,
+    loss: Any = None,
+    optimizer: Any = None,
+    kwargs: Optional[Mapping[str, Any]] = None,
 ) -> _schemas.Sweep:
     """Time and memory over the batch: where more samples stop paying, and what fits.
 
-    target: a path, workload text or an ``onnx.ModelProto``.
-    batch: ``"1:512"`` in powers of two, or ``"1,3,8"``; ``"1:256"`` unless given. The same for seq and past.
+    target: a path, workload text, or anything of torch that `check` takes. A module is recorded once, with a
+        batch of two or more in its inputs; the sizes that hold this batch as a factor grow with it.
+    batch: ``(1, 512)`` or ``"1:512"`` in powers of two, or ``"1,3,8"``; ``"1:256"`` unless given. The same for
+        seq and past.
 
     The rest as for `check`. Raises `rooftile.Error` with the program's line for bad input.
     """
-    source = source_of(target, Wish(mode=mode))
-    flags = flags_of(source, gpu, mode, dtype, size_flags(batch, seq, past, dims, shapes))
+    source = source_of(target, Wish(inputs, mode, dtype_name(dtype), loss, optimizer, kwargs))
+    if source.was_captured:
+        flags = flags_of(source, gpu, mode, dtype, size_flags(None, seq, past, dims, shapes))
+        flags += size_flags(batch, None, None, None, None)
+    else:
+        flags = flags_of(source, gpu, mode, dtype, size_flags(batch, seq, past, dims, shapes))
     return _schemas.Sweep.from_json(json.loads(_program.run(["sweep", *source.words, *flags, "--format=json"])))
 
 

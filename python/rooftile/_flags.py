@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
-Sizes = Union[int, str]
+Sizes = Union[int, str, tuple[int, int]]
 
 
 def dtype_name(dtype: Any) -> Optional[str]:
@@ -25,6 +25,11 @@ def repeated(name: str, values: Union[str, Iterable[str], None]) -> list[str]:
     return [f"--{name}={value}" for value in ([values] if isinstance(values, str) else values)]
 
 
+def sizes_text(sizes: Optional[Sizes]) -> Union[int, str, None]:
+    """(1, 512) is "1:512", powers of two from the one to the other."""
+    return f"{sizes[0]}:{sizes[1]}" if isinstance(sizes, tuple) else sizes
+
+
 def size_flags(
     batch: Optional[Sizes],
     seq: Optional[Sizes],
@@ -33,7 +38,7 @@ def size_flags(
     shapes: Optional[Mapping[str, Sequence[int]]],
 ) -> list[str]:
     """What fixes sizes of the input."""
-    flags = flag("batch", batch) + flag("seq", seq) + flag("past", past)
+    flags = flag("batch", sizes_text(batch)) + flag("seq", sizes_text(seq)) + flag("past", sizes_text(past))
     flags += repeated("dim", [f"{name}={size}" for name, size in (dims or {}).items()])
     return flags + repeated(
         "shape", [f"{name}={'x'.join(map(str, shape))}" for name, shape in (shapes or {}).items()]

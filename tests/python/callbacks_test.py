@@ -139,6 +139,19 @@ class OneProcess(unittest.TestCase):
         self.assertEqual(report.inputs, ("Linear",))  # not the file that hands it over
         self.assertEqual(len(report.operations), 1)
 
+    def test_a_module_is_swept_as_it_was_captured(self):
+        import torch
+
+        import rooftile
+
+        model = torch.nn.Sequential(torch.nn.Linear(256, 1024), torch.nn.Sigmoid(), torch.nn.Dropout())
+        result = rooftile.sweep(model, (64, 256), gpu="a100", mode="train", batch=(64, 131072))
+        self.assertEqual((result.inputs, result.mode), (("Sequential",), "training"))
+        rows = result.curves[0].rows
+        self.assertEqual([rows[0].batch, rows[-1].batch], [64, 131072])
+        # Where all is memory-bound, twice the samples take twice the time.
+        self.assertAlmostEqual(rows[-1].time_s.expected / rows[-2].time_s.expected, 2, delta=0.1)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -125,8 +125,10 @@ class OtherCommands(unittest.TestCase):
             path = pathlib.Path(folder) / "layer.txt"
             path.write_text(text)
             result = rooftile.sweep(path, gpu="h100", batch="1:8")
+            with_pair = rooftile.sweep(path, gpu="h100", batch=(1, 8))
         self.assertEqual([row.batch for row in result.curves[0].rows], [1, 2, 4, 8])
         self.assertEqual(result.curves[0].rows[0].fit, "fits")
+        self.assertEqual(with_pair.curves, result.curves)
 
 
 class Flags(unittest.TestCase):

@@ -79,6 +79,8 @@ class Readings {
     if (!read) return tl::unexpected(read.error());
     read->batch = batch;
     notes_ = read->notes;
+    mode_ = read->mode;
+    sources_ = read->sources;
     if (own_) {
       notes_.push_back(fmt::format("the input states batch {}: other batches are scaled from it",
                                    own_->batch.value_or(1)));
@@ -103,7 +105,10 @@ class Readings {
                     analysis.total.expected);
   }
 
+  // Of the last point. A capture states its mode itself, and may be of a model that has no file.
   const std::vector<std::string>& notes() const { return notes_; }
+  Mode mode() const { return mode_; }
+  const std::vector<std::string>& sources() const { return sources_; }
 
  private:
   Result<Workload> unknown_batch() const {
@@ -127,7 +132,8 @@ class Readings {
   const TimeModel& model_;
   std::optional<Workload> own_;  // of an input that the batch does not change
   std::map<std::int64_t, Fit> fits_;
-  std::vector<std::string> notes_;
+  std::vector<std::string> notes_, sources_;
+  Mode mode_ = Mode::inference;
 };
 
 std::optional<std::int64_t> find_largest(const BatchCurve& curve, Fit worst, Readings& readings) {
@@ -178,8 +184,6 @@ class Sweeper {
 
   Result<Sweep> run() {
     Sweep result;
-    result.inputs = request_.inputs;
-    result.mode = request_.read.mode;
     std::vector<std::optional<std::int64_t>> lengths(request_.sequences.begin(),
                                                      request_.sequences.end());
     if (lengths.empty()) lengths.emplace_back();
@@ -194,13 +198,14 @@ class Sweeper {
   Result<void> add_curve(std::optional<std::int64_t> length, Sweep& result) {
     Readings readings(request_, length, model_);
     BatchCurve curve;
-    curve.mode = request_.read.mode;
     for (const std::int64_t batch : request_.batches) {
       Result<BatchPoint> point = readings.point(batch);
       if (!point) return tl::unexpected(point.error());
       curve.points.push_back(*point);
       if (request_.progress) request_.progress(++done_, total_);
     }
+    result.mode = curve.mode = readings.mode();
+    result.inputs = readings.sources().empty() ? request_.inputs : readings.sources();
     const Result<void> added = add_largest(readings, curve);
     if (!added) return added;
     SweepCurve& shown = result.curves.emplace_back();

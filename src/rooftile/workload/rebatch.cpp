@@ -1,9 +1,14 @@
 #include "rooftile/workload/rebatch.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "rooftile/workload/validate.h"
 
 namespace rooftile {
 namespace {
+
+constexpr double kMostBytes = 9e18;  // within 64 bits
 
 // Changes the sizes of one operation that count samples.
 struct ScaleSamples {
@@ -64,6 +69,25 @@ struct ScaleSamples {
   }
 };
 
+// A dense gradient of a table is written whole, whatever the batch.
+std::int64_t bytes_of_weights(const Op& op) {
+  const auto* e = std::get_if<Embedding>(&op.body);
+  if (e == nullptr || op.phase == Phase::forward) return 0;
+  const double table = to_double(e->vocab) * to_double(e->width) * size_in_bytes(op.dtypes.output);
+  return table <= to_double(op.streams.bytes) ? static_cast<std::int64_t>(table) : 0;
+}
+
+// What was recorded of the operation's memory grows with its samples, too.
+void scale_streams(const Op& before, double growth, Op& op) {
+  if (op.body == before.body) return;
+  const auto grown = [&](std::int64_t size) {
+    return static_cast<std::int64_t>(std::min(std::ceil(to_double(size) * growth), kMostBytes));
+  };
+  const std::int64_t weights = bytes_of_weights(before);
+  op.streams.bytes = weights + grown(before.streams.bytes - weights);
+  op.streams.elements = grown(before.streams.elements);
+}
+
 constexpr std::int64_t kMaxBatch = std::int64_t{1} << 25;  // keeps products within 64 bits
 
 }  // namespace
@@ -78,8 +102,10 @@ std::optional<Workload> at_batch(const Workload& workload, std::int64_t batch) {
   }
   if (changed.pass_memory) changed.pass_memory->activations *= to_double(batch) / to_double(now);
   const ScaleSamples scale{now, batch};
-  for (Op& op : changed.ops) {
+  for (std::size_t i = 0; i < changed.ops.size(); ++i) {
+    Op& op = changed.ops[i];
     std::visit(scale, op.body);
+    scale_streams(workload.ops[i], to_double(batch) / to_double(now), op);
     op.measured.reset();
     if (find_invalid_dim(op)) return std::nullopt;
   }

@@ -26,6 +26,24 @@ TEST(Rebatch, SamplesGrowAndWidthsStay) {
   EXPECT_EQ(dims_at("elementwise a bf16 fn=relu elements=800", 8, 1), "fn=relu elements=100");
 }
 
+// A recorded operator says what it reads and writes: a mask of bytes beside, a table's gradient.
+TEST(Rebatch, RecordedBytesGrowWithTheSamples) {
+  Workload workload = parsed(
+      "workload batch=8\nelementwise a fp32 fn=add elements=800\n"
+      "embedding b fp32 vocab=1000 width=4 lookups=80\n"
+      "optimizer c fp32 fn=adamw parameters=800");
+  workload.ops[0].streams = {Walk::usual, 5600, 800};
+  workload.ops[1].phase = Phase::wgrad;
+  workload.ops[1].streams = {Walk::usual, 16000 + 1280,
+                             0};  // 1000 rows of 16 bytes, and the batch's
+  workload.ops[2].streams = {Walk::usual, 99, 0};
+  const auto changed = at_batch(workload, 16);
+  ASSERT_TRUE(changed);
+  EXPECT_EQ(changed->ops[0].streams, (Streams{Walk::usual, 11200, 1600}));
+  EXPECT_EQ(changed->ops[1].streams, (Streams{Walk::usual, 16000 + 2560, 0}));
+  EXPECT_EQ(changed->ops[2].streams, workload.ops[2].streams);
+}
+
 TEST(Rebatch, SizesThatDoNotHoldTheBatchStay) {
   EXPECT_EQ(dims_at("gemm a bf16 m=100 n=512 k=256", 8, 16), "m=100 n=512 k=256");
   EXPECT_EQ(dims_at("optimizer a fp32 fn=adamw parameters=800", 8, 16), "fn=adamw parameters=800");
