@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
 
 #include "rooftile/workload/validate.h"
 
@@ -69,6 +73,43 @@ struct ScaleSamples {
   }
 };
 
+// Which copies and casts are of weights, by the values that they read: those of weights have no
+// names. Values of the backward pass have none either; there it is a size that a weight has. Their
+// sizes stay, though most hold the batch as a factor.
+class WeightCopies {
+ public:
+  explicit WeightCopies(const Workload& workload)
+      : knows_values_(
+            std::ranges::any_of(workload.ops, [](const Op& op) { return !op.inputs.empty(); })) {}
+
+  // Of the operations in their order.
+  bool next(const Op& op) {
+    const std::optional<std::int64_t> elements = copied(op);
+    if (!elements || !knows_values_) return false;
+    const bool is_weight = op.inputs.empty() && op.phase != Phase::forward
+                               ? sizes_.contains(*elements)
+                               : std::ranges::all_of(op.inputs, [&](const std::string& value) {
+                                   return weights_.contains(value);
+                                 });
+    if (is_weight) {
+      weights_.insert(op.outputs.begin(), op.outputs.end());
+      sizes_.insert(*elements);
+    }
+    return is_weight;
+  }
+
+ private:
+  static std::optional<std::int64_t> copied(const Op& op) {
+    if (const auto* cast = std::get_if<Cast>(&op.body)) return cast->elements;
+    if (const auto* copy = std::get_if<LayoutConversion>(&op.body)) return copy->elements;
+    return std::nullopt;
+  }
+
+  bool knows_values_;
+  std::unordered_set<std::string_view> weights_;
+  std::unordered_set<std::int64_t> sizes_;
+};
+
 // A dense gradient of a table is written whole, whatever the batch.
 std::int64_t bytes_of_weights(const Op& op) {
   const auto* e = std::get_if<Embedding>(&op.body);
@@ -102,8 +143,10 @@ std::optional<Workload> at_batch(const Workload& workload, std::int64_t batch) {
   }
   if (changed.pass_memory) changed.pass_memory->activations *= to_double(batch) / to_double(now);
   const ScaleSamples scale{now, batch};
+  WeightCopies weight_copies(workload);
   for (std::size_t i = 0; i < changed.ops.size(); ++i) {
     Op& op = changed.ops[i];
+    if (weight_copies.next(workload.ops[i])) continue;
     std::visit(scale, op.body);
     scale_streams(workload.ops[i], to_double(batch) / to_double(now), op);
     op.measured.reset();

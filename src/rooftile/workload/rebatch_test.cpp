@@ -44,6 +44,32 @@ TEST(Rebatch, RecordedBytesGrowWithTheSamples) {
   EXPECT_EQ(changed->ops[2].streams, workload.ops[2].streams);
 }
 
+// Under autocast: the weight's cast, that of the batch, the product, its gradient and the cast of
+// it.
+TEST(Rebatch, CastsOfWeightsAndTheirGradientsStay) {
+  Workload workload = parsed(
+      "workload batch=8\ncast weight fp32 elements=4096\ncast batch fp32 elements=512\n"
+      "gemm a bf16 m=8 n=64 k=64\ngemm a bf16 m=8 n=64 k=64\ncast gradient bf16 elements=4096\n"
+      "cast loss bf16 elements=512");
+  const auto set = [&](std::size_t i, std::vector<std::string> reads, std::string writes) {
+    workload.ops[i].inputs = std::move(reads);
+    workload.ops[i].outputs = {std::move(writes)};
+  };
+  set(0, {}, "w");
+  set(1, {"x"}, "x16");
+  set(2, {"x16"}, "y");
+  for (std::size_t i = 3; i < 6; ++i) workload.ops[i].phase = Phase::dgrad;
+  const auto changed = at_batch(workload, 16);
+  ASSERT_TRUE(changed);
+  const auto elements = [&](std::size_t i) {
+    return std::get<Cast>(changed->ops[i].body).elements;
+  };
+  EXPECT_EQ(elements(0), 4096);
+  EXPECT_EQ(elements(1), 1024);
+  EXPECT_EQ(elements(4), 4096);
+  EXPECT_EQ(elements(5), 1024);
+}
+
 TEST(Rebatch, SizesThatDoNotHoldTheBatchStay) {
   EXPECT_EQ(dims_at("gemm a bf16 m=100 n=512 k=256", 8, 16), "m=100 n=512 k=256");
   EXPECT_EQ(dims_at("optimizer a fp32 fn=adamw parameters=800", 8, 16), "fn=adamw parameters=800");

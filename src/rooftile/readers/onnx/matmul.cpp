@@ -9,7 +9,6 @@
 namespace rooftile::onnx_reader_detail {
 namespace {
 
-
 // One operand as the product reads it: sizes after transposition, and how it is stored.
 struct Operand {
   Shape shape;  // [batch…, rows, columns]
