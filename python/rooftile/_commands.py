@@ -104,11 +104,8 @@ def sweep(
     The rest as for `check`. Raises `rooftile.Error` with the program's line for bad input.
     """
     source = source_of(target, Wish(inputs, mode, dtype_name(dtype), loss, optimizer, kwargs))
-    if source.was_captured:
-        flags = flags_of(source, gpu, mode, dtype, size_flags(None, seq, past, dims, shapes))
-        flags += size_flags(batch, None, None, None, None)
-    else:
-        flags = flags_of(source, gpu, mode, dtype, size_flags(batch, seq, past, dims, shapes))
+    flags = flags_of(source, gpu, mode, dtype, size_flags(None, seq, past, dims, shapes))
+    flags += size_flags(batch, None, None, None, None)
     return _schemas.Sweep.from_json(json.loads(_program.run(["sweep", *source.words, *flags, "--format=json"])))
 
 
