@@ -22,9 +22,9 @@ namespace conv_nchw_on_tensor_cores_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-A network that spends most of its time in 2-D or 3-D convolutions, runs them on Tensor Cores (fp16,
-bf16, TF32, int8; fp32 convolutions run in TF32 by default on Ampere and newer), and keeps its tensors in
-NCHW order. One finding for the network. An ONNX file cannot state the memory format: where PyTorch wrote
+A convolutional network, whose 2-D or 3-D convolutions take more time than its other matrix products,
+that runs them on Tensor Cores (fp16, bf16, TF32, int8; fp32 convolutions run in TF32 by default on Ampere
+and newer) and keeps its tensors in NCHW order. One finding for the network. An ONNX file cannot state the memory format: where PyTorch wrote
 it, the finding holds unless the model is channels_last already; for graphs of other producers, whose
 runtimes choose the layout, it is information.
 
@@ -76,7 +76,8 @@ and around layers without such kernels stay. What other kernels or the host hide
 - PyTorch Inductor, torch/_inductor/graph.py, `decide_layout_opt`: the heuristic.
 )md";
 
-constexpr double kDominantShare = threshold::kMost;
+constexpr double kMinShare = threshold::kWorthADay;
+constexpr double kShareOfProducts = threshold::kMost;
 
 bool is_nchw_on_tensor_cores(const RuleInput& input, std::size_t op) {
   const auto* conv = std::get_if<Convolution>(&input.workload.ops[op].body);
@@ -84,6 +85,18 @@ bool is_nchw_on_tensor_cores(const RuleInput& input, std::size_t op) {
   const std::vector<MatrixProduct>& products = input.analysis.ops[op].products;
   return !products.empty() &&
          input.device().has_tensor_cores(cudnn_math(input.device(), products.front().math));
+}
+
+// Normalisations and activations between the layers run in any order, and do not say what kind of
+// network it is.
+bool is_convolutional(const RuleInput& input) {
+  const LayerGroup products =
+      select(input, [&](std::size_t op) { return !input.analysis.ops[op].products.empty(); });
+  const LayerGroup convs = select(input, [&](std::size_t op) {
+    const auto* conv = std::get_if<Convolution>(&input.workload.ops[op].body);
+    return conv != nullptr && conv->input.size() >= 2;
+  });
+  return convs.time_share > products.time_share * kShareOfProducts;
 }
 
 Op in_nhwc(Op op) {
@@ -129,7 +142,10 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   if (!input.workload.traces.empty()) return {};
   const LayerGroup convs =
       select(input, [&](std::size_t op) { return is_nchw_on_tensor_cores(input, op); });
-  if (convs.time_share < kDominantShare || !channels_last_pays(input.workload)) return {};
+  if (convs.time_share < kMinShare || !is_convolutional(input) ||
+      !channels_last_pays(input.workload)) {
+    return {};
+  }
   Finding finding = finding_at_groups(input, {convs}, message_for(input, convs),
                                       fix_for(input, convs), layout_saving(input));
   finding.evidence = {
