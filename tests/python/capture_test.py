@@ -539,6 +539,14 @@ class Capture(unittest.TestCase):
                 step = train(model, Input((2, 8)), optimizer=optimizer).optimizer
                 self.assertEqual((step.kind, step.state, step.parameters), (kind, state, 72))
 
+    def test_rows_without_a_gradient(self):
+        for layer in (nn.Embedding, nn.EmbeddingBag):
+            for sparse, untouched in ((False, 0), (True, (100 - 8) * 4)):
+                with self.subTest(layer=layer, sparse=sparse):
+                    step = train(layer(100, 4, sparse=sparse), Input((2, 4), "int64", high=100)).optimizer
+                    self.assertEqual((step.parameters, step.untouched), (400, untouched))
+                    self.assertEqual(step.as_json().get("untouched", 0), untouched)
+
     def test_frozen_weights(self):
         model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
         model[0].requires_grad_(False)

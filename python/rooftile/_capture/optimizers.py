@@ -11,7 +11,7 @@ _KINDS = {
     "adam": ("adam", 2.0), "adamw": ("adamw", 2.0), "nadam": ("adamw", 2.0), "radam": ("adamw", 2.0),
     "adamax": ("adamw", 2.0), "lamb": ("adamw", 2.0), "lion": ("momentum", 1.0),
     "adagrad": ("momentum", 1.0), "rmsprop": ("momentum", 1.0), "adadelta": ("adamw", 2.0),
-    "muon": ("momentum", 1.0), "adafactor": ("adafactor", 0.01),
+    "muon": ("momentum", 1.0), "sparseadam": ("adam", 2.0), "adafactor": ("adafactor", 0.01),
 }
 
 
@@ -23,6 +23,7 @@ class OptimizerStep:
     parameters: int
     fused: Optional[bool] = None
     foreach: Optional[bool] = None
+    untouched: int = 0  # parameters in rows for which a sparse gradient has nothing
     note: str = ""
 
     def as_json(self) -> dict[str, Any]:
@@ -31,6 +32,8 @@ class OptimizerStep:
         for flag in ("fused", "foreach"):
             if getattr(self, flag) is not None:
                 found[flag] = getattr(self, flag)
+        if self.untouched > 0:
+            found["untouched"] = self.untouched
         return found
 
 

@@ -25,7 +25,7 @@ from .autocast import cuda_lists
 from .device import OnThisDevice, insists_on_gpu, without_gpu
 from .inputs import make, torch_dtype
 from .optimizers import describe
-from .recorder import BACKWARD, LOSS, ModuleStack, Recorder
+from .recorder import BACKWARD, LOSS, Call, ModuleStack, Recorder, Recording
 from .sharded import whole
 from .values import CopyWithValues, can_be_kept, constant, followed
 from .whole import kept_whole
@@ -35,6 +35,7 @@ _MODES = ("inference", "train")
 _HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _DICTS = (dict, collections.OrderedDict)
 _OF_MODULES = ("_parameters", "_buffers", "_modules")
+_LOOKUPS = ("aten::embedding", "aten::_embedding_bag")
 # What a pass on real values may take in memory.
 _MOST_REAL_BYTES = 8 << 30
 
@@ -65,6 +66,7 @@ def capture_step(model: Any, inputs: Any, mode: str, dtype: Optional[str], loss:
     step = None
     if mode == "train":
         step = describe(optimizer, facts.trainable)
+        step.untouched = facts.untouched
         if step.note:
             notes.append(step.note)
     recording = recorder.recording
@@ -111,6 +113,15 @@ class _Facts:
         self.batch = sizes[0] if sizes and all(size == sizes[0] for size in sizes) else None
         self.real = real
         self.loss_note = ""
+        self.untouched = 0
+
+    def count_untouched(self, model: Any, recording: Recording) -> None:
+        """After the backward pass: what weights with a sparse gradient have in rows that were not looked up."""
+        sparse = [tuple(p.shape) for p in model.parameters() if p.grad is not None and p.grad.is_sparse]
+        for rows, width in set(sparse):
+            read = sum(math.prod(call.dims[1]) for call in recording.events
+                       if isinstance(call, Call) and call.name in _LOOKUPS and call.dims[0] == [rows, width])
+            self.untouched += max(rows * sparse.count((rows, width)) - read, 0) * width
 
 
 class _Pass:
@@ -123,20 +134,20 @@ class _Pass:
 
     def on_fake(self) -> tuple[Recorder, _Facts]:
         def run(seen_as_gpu: bool) -> tuple[Recorder, _Facts]:
-            fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
-            with CopyWithValues(fake_mode):
-                model = _copied(self.model)
-            _off_meta(model, fake_mode)
-            torch.manual_seed(0)
+            return self.on_copy(*_faked(self.model), seen_as_gpu)
+
+        with torch.random.fork_rng(devices=[]):
             try:
-                with fake_mode, followed():
-                    args, kwargs = self._given(lambda tensor: _as_fake(tensor, fake_mode))
-                    return self._run(model, args, kwargs, False, seen_as_gpu)
+                return _as_it_insists(run)
             finally:
                 _forget_fake()
 
-        with torch.random.fork_rng(devices=[]):
-            return _as_it_insists(run)
+    def on_copy(self, model: Any, fake_mode: Any, seen_as_gpu: bool = False,
+                forward_alone: bool = False) -> tuple[Recorder, _Facts]:
+        torch.manual_seed(0)
+        with fake_mode, followed():
+            args, kwargs = self._given(lambda tensor: _as_fake(tensor, fake_mode))
+            return self._run(model, args, kwargs, False, seen_as_gpu, forward_alone)
 
     def on_real(self, reason: str) -> tuple[Recorder, _Facts]:
         size = sum(t.numel() * t.element_size() for t in self.model.parameters())
@@ -197,7 +208,8 @@ class _Pass:
 
     # The pass.
 
-    def _run(self, model: Any, args: Any, kwargs: Any, real: bool, seen_as_gpu: bool) -> tuple[Recorder, _Facts]:
+    def _run(self, model: Any, args: Any, kwargs: Any, real: bool, seen_as_gpu: bool,
+             forward_alone: bool = False) -> tuple[Recorder, _Facts]:
         trains = self.mode == "train"
         model.train(trains)
         autocast: Any = contextlib.nullcontext()
@@ -229,14 +241,15 @@ class _Pass:
             stack.enter_context(recorder)
             with autocast:
                 out = model(*args, **kwargs)
-                if trains:
+                if trains and not forward_alone:
                     recorder.phase = LOSS
                     loss = self._loss_of(out, facts)
-            if trains:
+            if trains and not forward_alone:
                 del out
                 recorder.phase = BACKWARD
                 loss.backward()
                 del loss
+                facts.count_untouched(model, recorder.recording)
             recorder.close()
         return recorder, facts
 
@@ -255,6 +268,24 @@ class _Pass:
         if not isinstance(value, torch.Tensor) or not value.requires_grad:
             raise CaptureError("the module's output has no gradient: give a loss that has one")
         return value if value.dim() == 0 else value.sum()
+
+
+class Trials:
+    """Forward passes over one copy of a module, on fake tensors: whether it runs with this input or that one."""
+
+    def __init__(self, model: Any, mode: str, dtype: Optional[str]) -> None:
+        self._pass = _Pass(unwrapped(model, []), None, {}, mode, dtype, None)
+        self._copy = _faked(self._pass.model)
+
+    def run(self, kwargs: Mapping[str, Any]) -> None:
+        """Raises what the module raises."""
+        self._pass.kwargs = dict(kwargs)
+        with torch.random.fork_rng(devices=[]):
+            self._pass.on_copy(*self._copy, forward_alone=True)
+
+    def close(self) -> None:
+        """Nothing keeps what was tried."""
+        _forget_fake()
 
 
 def _as_it_insists(run: Callable[[bool], tuple[Recorder, _Facts]]) -> tuple[Recorder, _Facts]:
@@ -288,6 +319,15 @@ def _forget_fake() -> None:
         # The results of a bounded cache, the table of one without bounds.
         if any(map(_holds_fake, gc.get_referents(cached))):
             cached.cache_clear()
+
+
+def _faked(model: Any) -> tuple[Any, Any]:
+    """A copy in fake tensors, and their mode."""
+    fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with CopyWithValues(fake_mode):
+        model = _copied(model)
+    _off_meta(model, fake_mode)
+    return model, fake_mode
 
 
 def _copied(model: Any) -> Any:

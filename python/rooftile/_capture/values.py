@@ -31,6 +31,8 @@ _MOST = 1 << 20
 # Take from a tensor no more than its shape or its type.
 _LIKE = {f"aten::{name}" for name in ("zeros_like", "ones_like", "full_like")}
 _NEW = {f"aten::{name}" for name in ("new_zeros", "new_ones", "new_full")}
+# PyTorch ends the process where it computes these with values.
+_WITHOUT_VALUES = ("_embedding_bag", "_sparse_")
 _FINITE = {"aten::isinf", "aten::isnan"}
 _UNKNOWN = (DataDependentOutputException, DynamicOutputShapeException)
 
@@ -86,6 +88,9 @@ class WeightsOnMeta(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
 
 def computed(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The result of an operator, with its values where they are known."""
+    if any(name in str(func) for name in _WITHOUT_VALUES):
+        with _forgotten(args, kwargs):
+            return func(*args, **kwargs)
     try:
         out = func(*args, **kwargs)
     except _UNKNOWN:

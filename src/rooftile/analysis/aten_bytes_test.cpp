@@ -190,7 +190,7 @@ TEST(AtenBytes, Indexing) {
        "32,10||float; 32||long int; |||; ||Scalar|1; ||Scalar|-100", 32 * (8 + 4)},
       {"embedding", "50,100||float; 7||long int; ||Scalar|-1", 1400 * 4 + 56},
       {"embedding_dense_backward", "7,100||float; 7||long int; ||Scalar|50; ||Scalar|-1",
-       2100 * 4 + 56},
+       (5000 + 2100) * 4 + 56},
   });
 }
 

@@ -145,11 +145,15 @@ struct CountCost {
   Cost operator()(const Embedding& table) const {
     const double elements = to_double(table.lookups) * to_double(table.width);
     if (table.bags > 0 && op.phase == Phase::forward) return bag_cost(table, elements);
-    // The gradient is added to the rows: read, add, write. Lookups of a bag share its gradient.
+    const Bytes indices(to_double(table.lookups) * kIndexBytes);
+    if (op.phase == Phase::forward) {
+      return {Flop(0), storage(2 * elements, op.dtypes.output) + indices};
+    }
+    // The gradient begins as zeros. It is added to the rows: read, add, write. Lookups of a bag
+    // share its gradient.
+    const double zeros = to_double(table.vocab) * to_double(table.width);
     const double given = table.bags > 0 ? to_double(table.bags) * to_double(table.width) : elements;
-    const double accessed = op.phase == Phase::forward ? 2 * elements : 2 * elements + given;
-    return {Flop(op.phase == Phase::forward ? 0 : elements),
-            storage(accessed, op.dtypes.output) + Bytes(to_double(table.lookups) * kIndexBytes)};
+    return {Flop(elements), storage(zeros + 2 * elements + given, op.dtypes.output) + indices};
   }
   // EmbeddingBag_updateOutputKernel_sum_mean reads index and row of each lookup and notes its bag;
   // of each bag it reads where it begins and writes the sum and the count.

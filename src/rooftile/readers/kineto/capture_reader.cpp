@@ -43,7 +43,7 @@ struct Header {
   std::string mode, optimizer_kind;
   std::string model;
   bool in_memory = false;  // of a program that hands over its model, and asks for no file
-  std::int64_t optimized = 0;
+  std::int64_t optimized = 0, untouched = 0;  // parameters; of rows without a gradient
   double state_per_parameter = 0;
   std::vector<std::string> notes;
   std::string first_host_read;
@@ -69,6 +69,7 @@ struct Header {
     each_member(object, [&](std::string_view key, std::string_view value) {
       if (key == "kind") optimizer_kind = text_in(value);
       if (key == "parameters") optimized = size_in(value).value_or(0);
+      if (key == "untouched") untouched = size_in(value).value_or(0);
       if (key == "state_per_parameter") {
         const double state = std::strtod(std::string(value.substr(0, 32)).c_str(), nullptr);
         state_per_parameter = state >= 0 && state <= 16 ? state : 0;
@@ -282,7 +283,7 @@ void CaptureVisitor::add_optimizer(const std::string& file, Workload& workload) 
   if (header_.optimizer_kind == "momentum") kind = OptimizerKind::momentum;
   if (header_.optimizer_kind == "adam") kind = OptimizerKind::adam;
   if (header_.optimizer_kind == "adafactor") kind = OptimizerKind::adafactor;
-  step.body = OptimizerStep{kind, header_.optimized};
+  step.body = OptimizerStep{kind, std::max<std::int64_t>(header_.optimized - header_.untouched, 1)};
   step.phase = Phase::optimizer;
   step.source.file = file;
   workload.ops.push_back(std::move(step));

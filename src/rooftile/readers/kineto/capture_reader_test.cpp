@@ -84,6 +84,14 @@ TEST(Capture, AModelOfARunningProgramHasItsOwnName) {
   EXPECT_EQ(read_with(R"(,"in_memory":true)"), "model.rooftile.json,model.rooftile.json");
 }
 
+TEST(Capture, AnOptimizerLeavesRowsWithoutAGradient) {
+  const auto workload = read(capture(
+      R"({"version":1,"mode":"train","optimizer":{"kind":"sgd","parameters":80,"untouched":72}})",
+      kLinear));
+  ASSERT_TRUE(workload);
+  EXPECT_EQ(std::get<OptimizerStep>(workload->ops.back().body).parameters, 8);
+}
+
 TEST(Capture, FollowsMemory) {
   const auto memory = [](int address, int bytes) {
     return fmt::format(
