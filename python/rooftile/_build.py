@@ -13,7 +13,6 @@ import inspect
 import json
 import logging
 import os
-import re
 import shlex
 import sys
 import warnings
@@ -23,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
-from ._documented import Forms, optional_tensors
+from ._documented import Forms
 from ._forms import (
     PIXELS,
     Sizes,
@@ -37,7 +36,7 @@ from ._forms import (
     size_named,
 )
 from ._input import Input
-from ._refused import LayerWatch, fitted
+from ._tries import Search
 
 if TYPE_CHECKING:
     from ._capture.writer import Capture
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 FAILED = 2
 TIMM = "timm:"
 BATCH = 1  # where the user states none
-MOST_TRIES = 8  # with other arguments, after an error that tells which
 # Weights that are made at random where a pass needs values.
 MOST_BYTES = 2 << 30
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
@@ -145,13 +143,21 @@ def from_diffusers(config: Mapping[str, Any], wanted: Wanted) -> Built:
     if found is None or not hasattr(found, "from_config"):
         raise BuildError(f"diffusers {diffusers.__version__} has no model {name}")
     model = made(lambda: found.from_config(dict(config)), wanted)
-    choices, all_forms = [], []
+    choices: list[Given] = []
+    first: Optional[Forms] = None
+    unknown: Optional[BuildError] = None
     for known in diffusion_forms(model, wanted.batch, wanted.seq):
         sample = next(iter(known.values()))
         forms = Forms(model, known, partial(diffusion_size, model, sample, wanted.seq))
-        choices.append(Given(chosen(name, diffusion_arguments(model, known), forms), []))
-        all_forms.append(forms)
-    return Built(model, choices, all_forms[0])
+        try:
+            choices.append(Given(chosen(name, diffusion_arguments(model, known), forms), []))
+        except BuildError as error:
+            unknown = error
+            continue
+        first = first or forms
+    if unknown is not None and not choices:
+        raise unknown
+    return Built(model, choices, first)
 
 
 # ---- transformers
@@ -278,54 +284,33 @@ def built_model(target: str, wanted: Wanted) -> Built:
         raise BuildError(f"its library does not build it: {first_line(error)}") from error
 
 
+class ValuesNeededError(Exception):
+    """A pass on fake tensors ended where it asked for a value."""
+
+
+def needs_values(error: BaseException) -> bool:
+    """Whether a pass would have gone on with real tensors."""
+    return isinstance(error, NotImplementedError) or type(error).__module__.startswith(("torch._sub", "torch.fx"))
+
+
 def first_that_runs(built: Built, wanted: Wanted) -> tuple[Given, Capture]:
-    """Raises CaptureError, with the reason of the try that came furthest, where the model runs with none."""
+    """Raises CaptureError, with the reason of the try that came furthest, where the model runs with none, and
+    ValuesNeededError where it may with weights.
+    """
     from ._capture import CaptureError, capture
+    from ._capture.step import Trials
 
     dtype = wanted.dtype if wanted.dtype in ("fp32", "bf16", "fp16") else None
-    furthest, reason = -1, CaptureError("nothing that it may take is known")
-    for choice in built.choices:
-        given = best = choice
-        sizes: Optional[Given] = None
-        came, message, tried = -1, "", set(choice.kwargs)
-        for _ in range(MOST_TRIES):
-            with LayerWatch(built.model) as watch:
-                try:
-                    return given, capture(built.model, None, mode=wanted.mode, dtype=dtype, kwargs=given.kwargs)
-                except CaptureError as error:
-                    problem = error
-            if watch.entered > furthest:
-                furthest, reason = watch.entered, problem
-            if watch.entered >= came:  # what an added argument makes worse is not meant
-                best, came, message, sizes = given, watch.entered, str(problem), with_other_sizes(given, watch)
-            following = sizes or with_what_is_missing(built, best, message, tried)
-            if following is None:
-                break
-            given, sizes = following, None
-            tried.update(given.kwargs)
-    raise reason
-
-
-def with_other_sizes(given: Given, watch: LayerWatch) -> Optional[Given]:
-    """With the size that the layer takes which refused an argument; None where no layer did."""
-    kwargs = fitted(given.kwargs, watch.inside())
-    return None if kwargs is None else replace(given, kwargs=kwargs)
-
-
-def with_what_is_missing(built: Built, given: Given, message: str, tried: set[str]) -> Optional[Given]:
-    """With one more argument, which an error names, or the next one where something was None; None where nothing
-    tells its form.
-    """
-    if built.forms is None:
-        return None
-    names = inspect.signature(built.model.forward).parameters
-    words = [word for word in re.findall(r"\w+", message) if word in names]
-    if "NoneType" in message:
-        words += optional_tensors(built.model)
-    for word in words:
-        if word not in tried and built.forms.get(word) is not None:
-            return replace(given, kwargs={**given.kwargs, word: built.forms.get(word)})
-    return None
+    trials = Trials(built.model, wanted.mode, dtype)
+    found = Search(built.model, trials.run, built.forms).found([choice.kwargs for choice in built.choices])
+    trials.close()
+    refusal = found.refusal
+    if refusal is not None and not needs_values(refusal.error):
+        raise CaptureError(f"the module does not run: {first_line(refusal.error)}")
+    if refusal is not None and not wanted.with_weights:
+        raise ValuesNeededError(first_line(refusal.error))
+    given = next((choice for choice in built.choices if choice.kwargs is found.kwargs), Given(found.kwargs, []))
+    return given, capture(built.model, None, mode=wanted.mode, dtype=dtype, kwargs=given.kwargs)
 
 
 def captured(target: str, wanted: Wanted, path: str) -> None:
@@ -348,16 +333,17 @@ def capture_of(target: str, wanted: Wanted) -> Capture:
 
     built, how = built_model(target, wanted), "without weights"
     try:
-        given, result = first_that_runs(built, wanted)
-    except CaptureError as error:
-        size = sum(weight.numel() * weight.element_size() for weight in built.model.parameters())
-        if size > MOST_BYTES:
-            raise BuildError(f"it was built, and cannot be captured: {error}") from error
-        built, how = built_model(target, replace(wanted, with_weights=True)), "with weights at random: it needs values"
         try:
             given, result = first_that_runs(built, wanted)
-        except CaptureError as again:
-            raise BuildError(f"it was built, and cannot be captured: {again}") from again
+        except ValuesNeededError as error:
+            size = sum(weight.numel() * weight.element_size() for weight in built.model.parameters())
+            if size > MOST_BYTES:
+                raise CaptureError(f"it needs values, and has too many weights to make them: {error}") from error
+            wanted = replace(wanted, with_weights=True)
+            built, how = built_model(target, wanted), "with weights at random: it needs values"
+            given, result = first_that_runs(built, wanted)
+    except CaptureError as error:
+        raise BuildError(f"it was built, and cannot be captured: {error}") from error
     result.notes[:0] = [f"built by {type(built.model).__module__.partition('.')[0]} {how}", *given.notes]
     if all(given is not choice for choice in built.choices):
         result.notes.append(f"inputs found by trying: {shapes_of(given)}")

@@ -218,8 +218,9 @@ def diffusion_forms(model: Any, batch: int, seq: Optional[int]) -> Iterator[dict
         known.update(added_times(config, batch))
         if len(form.shape) == 3:
             rows = form.shape[1]
-            known.update(img_ids=Input((rows, 3)), img_shapes=[[(1, side[0] // 2, side[1] // 2)]] * batch,
-                         num_frames=1, height=side[0] // 2, width=side[1] // 2)
+            high, wide = side[0] // 2, side[1] // 2
+            known.update(controlnet_cond=form, img_ids=Input((rows, 3)), img_shapes=[[(1, high, wide)]] * batch,
+                         num_frames=1, height=high, width=wide)
         yield known
 
 
@@ -290,7 +291,9 @@ def samples(model: Any, batch: int) -> tuple[list[Input], tuple[int, int]]:
     first = next(iter(fitting or convolutions), None)
     forms = orders[nn.Conv2d if first is None else type(first)]
     stated = documented_sizes(model, next(iter(inspect.signature(model.forward).parameters)))
-    if stated is not None:
+    if stated is not None and len(stated[1]) == 2 and isinstance(config.get(stated[1][1]), int):
+        forms = [Input((batch, config[stated[1][1]])), *forms]
+    elif stated is not None:
         forms = sorted(forms, key=lambda form: len(form.shape) != len(stated[1]))
     return forms, side
 

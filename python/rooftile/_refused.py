@@ -1,18 +1,22 @@
-"""Which layer refuses what a model is given, and the size that it takes instead."""
+"""What refused a pass: the layer, the statement, and the sizes that it names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+import functools
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import FrameType, TracebackType
 from typing import Any, Optional
-
-from ._input import Input
 
 
 class LayerWatch:
     """Within it, follows which modules run; `inside` is the innermost one that an error left, with what it took."""
 
-    def __init__(self, root: Any) -> None:
-        self._root = type(root)
+    def __init__(self) -> None:
         self.entered = 0  # modules
         self._running: list[tuple[Any, Any]] = []
         self._handles: list[Any] = []
@@ -21,8 +25,6 @@ class LayerWatch:
         from torch.nn.modules import module as modules
 
         def enter(module: Any, given: Any) -> None:
-            if type(module) is self._root:  # another try
-                self._running.clear()
             self.entered += 1
             first = next((value for value in given if hasattr(value, "shape")), None)
             self._running.append((module, None if first is None else tuple(first.shape)))
@@ -43,36 +45,111 @@ class LayerWatch:
         return self._running[-1] if self._running else None
 
 
-def fitted(given: Mapping[str, Any], refusal: Optional[tuple[Any, Any]]) -> Optional[dict[str, Any]]:
-    """The arguments with one size changed to what the layer takes; None where that is not plain."""
-    if refusal is None or refusal[1] is None:
-        return None
-    layer, shape = refusal
-    floats = {name: value for name, value in given.items() if isinstance(value, Input) and value.dtype == "float32"}
-    patches = as_patches(layer, shape)
-    if patches is not None:
-        names = [name for name, value in floats.items() if value.shape == shape]
-        return {**given, names[0]: Input(patches)} if len(names) == 1 else None
-    sizes = size_taken(layer, shape)
-    if sizes is None or sizes[0] == sizes[1]:
-        return None
-    wrong, right, place = sizes
-    for name in reversed(floats):  # what was added to the plain arguments stands last
-        old = floats[name].shape
-        axes = [axis for axis, size in enumerate(old) if axis > 0 and size == wrong]
-        likely = [axis for axis in axes if axis == place % len(old)]
-        if likely or len(axes) == 1:
-            axis = (likely or axes)[0]
-            break
-    else:
-        return None
-    alike = [value for value in floats.values() if len(value.shape) == len(old) and value.shape[axis] == right]
-    if alike:  # one that goes with another argument
-        return {**given, name: alike[0]}
-    return {**given, name: Input((*old[:axis], right, *old[axis + 1:]))}
+@dataclass
+class Refusal:
+    """An error of a pass, and where it came from.
+
+    came: how far: modules entered, and the line of the outermost forward.
+    layer: the innermost module with the shape of its first tensor.
+    """
+
+    error: BaseException
+    came: tuple[int, int]
+    layer: Optional[tuple[Any, Any]]
+    statement: Optional[ast.stmt]
+    names: dict[str, Any]  # of the frame of the statement
+
+    @classmethod
+    def of(cls, error: BaseException, watch: LayerWatch, package: str) -> Refusal:
+        """The refusal that an error is, within the code of a package."""
+        frames = [(frame, line) for frame, line in frames_of(error.__traceback__) if package_of(frame) == package]
+        outermost = next((line for frame, line in frames if frame.f_code.co_name == "forward"), 0)
+        frame, line = frames[-1] if frames else (None, 0)
+        return cls(error, (watch.entered, outermost), watch.inside(), None if frame is None else statement(frame, line),
+                   {} if frame is None else dict(frame.f_locals))
+
+    @property
+    def message(self) -> str:
+        """Class and text of the error."""
+        return f"{type(self.error).__name__}: {self.error}"
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether the model checks for it."""
+        return isinstance(self.statement, ast.Raise)
+
+    def sizes(self) -> list[int]:
+        """Whole numbers of the message, each once."""
+        return list(dict.fromkeys(int(found) for found in re.findall(r"(?<![\w.])\d+(?![\w.]*\.\d)", str(self.error))))
+
+    def unpacked(self) -> Optional[tuple[str, Any, list[str]]]:
+        """The tensor whose sizes the statement takes apart, its name first, and the names of these sizes:
+        `b, c, h, w = x.shape`.
+        """
+        found = self.statement
+        if not isinstance(found, ast.Assign) or not isinstance(found.targets[0], ast.Tuple):
+            return None
+        tensor = sized(found.value)
+        names = [target.id if isinstance(target, ast.Name) else "" for target in found.targets[0].elts]
+        value = self.names.get(tensor) if tensor is not None else None
+        return (tensor, value, names) if tensor is not None and hasattr(value, "shape") else None
+
+    def used(self) -> dict[str, Any]:
+        """The names in the statement with their values."""
+        nodes = [] if self.statement is None else \
+            [node.id for node in ast.walk(self.statement) if isinstance(node, ast.Name)]
+        return {name: self.names[name] for name in nodes if name in self.names}
+
+    def absent(self) -> list[str]:
+        """Names in the statement that are None."""
+        return [name for name, value in self.used().items() if value is None]
+
+    def shapes(self) -> set[tuple[int, ...]]:
+        """Of what the statement uses, and of what the layer was given."""
+        found = {tuple(value.shape) for value in self.used().values() if hasattr(value, "shape")}
+        return found | ({self.layer[1]} if self.layer is not None and self.layer[1] is not None else set())
 
 
-def size_taken(layer: Any, shape: tuple[int, ...]) -> Optional[tuple[int, int, int]]:
+def frames_of(trace: Optional[TracebackType]) -> Iterator[tuple[FrameType, int]]:
+    """Frames that an error left, the outermost first."""
+    while trace is not None:
+        yield trace.tb_frame, trace.tb_lineno
+        trace = trace.tb_next
+
+
+def package_of(frame: FrameType) -> str:
+    """The package that its code is from."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+@functools.lru_cache(maxsize=64)
+def statements(code: Any) -> Sequence[ast.stmt]:
+    """Statements of a function, with the lines of its file; none where its source is not there."""
+    try:
+        lines, first = inspect.getsourcelines(code)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError):
+        return ()
+    ast.increment_lineno(tree, first - 1)
+    return [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
+
+
+def statement(frame: FrameType, line: int) -> Optional[ast.stmt]:
+    """The smallest statement that holds a line."""
+    holding = [node for node in statements(frame.f_code) if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    return min(holding, key=lambda node: (node.end_lineno or node.lineno) - node.lineno, default=None)
+
+
+def sized(value: ast.expr) -> Optional[str]:
+    """The name of x in `x.shape` and `x.size()`."""
+    if isinstance(value, ast.Call) and not value.args:
+        value = value.func
+    if isinstance(value, ast.Attribute) and value.attr in ("shape", "size") and isinstance(value.value, ast.Name):
+        return value.value.id
+    return None
+
+
+def size_taken(layer: Any, shape: Sequence[int]) -> Optional[tuple[int, int, int]]:
     """The size that it was given, the one that it takes, and along which axis."""
     axes = spatial_axes(layer)
     if axes is not None:
@@ -82,7 +159,7 @@ def size_taken(layer: Any, shape: tuple[int, ...]) -> Optional[tuple[int, int, i
     return (shape[-1], wide, -1) if isinstance(wide, int) and shape else None
 
 
-def as_patches(layer: Any, shape: tuple[int, ...]) -> Optional[tuple[int, ...]]:
+def as_patches(layer: Any, shape: Sequence[int]) -> Optional[tuple[int, ...]]:
     """Rows of flat patches, as patches: of a convolution whose kernel is a patch."""
     axes = spatial_axes(layer)
     if axes is None or len(shape) != 2 or layer.kernel_size != layer.stride:
