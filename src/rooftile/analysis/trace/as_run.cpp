@@ -152,6 +152,9 @@ double rounded_up(double value, double step) { return step * std::ceil(value / s
 // recorded at a head size of 128.
 constexpr double kFlash2OnHopper = 0.36;
 
+// Scores and their gradient once more, and the three gradients: five products for two.
+double passes_of(const Op& op) { return op.phase == Phase::forward ? 1 : 2.5; }
+
 // Tiles of 64 query rows by 64 keys, heads padded to 32 elements. Recorded on A100: 14.4 TFLOP/s
 // in fp32, 45 in bf16, padding included.
 constexpr double kEfficientTile = 64, kEfficientHead = 32;
@@ -175,7 +178,7 @@ std::optional<TimeEstimate> efficient_time(const TimeModel& model, const Op& op,
   const double tensor = kEfficient16Bit * peak_of(device.tensor_core_peak, Dtype::fp16).value();
   const double cuda = kEfficientFp32 * peak_of(device.cuda_core_peak, Dtype::fp32).value();
   const double rate = narrow && tensor > 0 ? tensor : cuda;
-  if (rate <= 0 || op.phase != Phase::forward) return estimate;
+  if (rate <= 0) return estimate;
   const double dims = rounded_up(to_double(a.head_dim), kEfficientHead) +
                       rounded_up(to_double(a.value_dim), kEfficientHead);
   const double flop = attention_flop(a, rounded_up(to_double(a.query_len), kEfficientTile),
@@ -183,7 +186,7 @@ std::optional<TimeEstimate> efficient_time(const TimeModel& model, const Op& op,
   const auto moved = stream_time(model, count_cost(op).bytes);
   const double memory = moved ? moved->time.expected.value() : 0;
   const double launch = moved ? moved->launch.value() : 0;
-  return with_time(estimate, Seconds(std::max(memory, launch + flop / rate)));
+  return with_time(estimate, Seconds(std::max(memory, launch + passes_of(op) * flop / rate)));
 }
 
 std::optional<TimeEstimate> attention_time(const TimeModel& model, const Op& op, const Attention& a,
@@ -196,8 +199,7 @@ std::optional<TimeEstimate> attention_time(const TimeModel& model, const Op& op,
   if (call.is_flash_2 && model.device().compute_capability >= kHopper && peak > 0) {
     const double dims = to_double(a.head_dim) + to_double(a.value_dim);
     const double flop = attention_flop(a, to_double(a.query_len), to_double(a.kv_len), dims);
-    const double passes = op.phase == Phase::forward ? 1 : 2.5;  // five products for two
-    const Seconds least = time->launch + Seconds(passes * flop / (kFlash2OnHopper * peak));
+    const Seconds least = time->launch + Seconds(passes_of(op) * flop / (kFlash2OnHopper * peak));
     if (least > time->time.expected) return with_time(*time, least);
   }
   return time;
@@ -241,6 +243,29 @@ std::optional<TimeEstimate> convolution_time(const Models& models, const Op& op,
   return with_time(*time, kernels);
 }
 
+bool has_kernel(const OpUse& use, std::string_view part) {
+  return std::ranges::any_of(use.kernels, [&](const KernelUse& kernel) {
+    return kernel.name.find(part) != std::string::npos;
+  });
+}
+
+// The gradients of a layer norm are two kernels: of the input, which reads a tensor more than the
+// norm itself, and of scale and shift, which frozen layers do without.
+std::optional<TimeEstimate> layer_norm_time(const TimeModel& model, const Op& op,
+                                            const OpUse& use) {
+  const std::optional<TimeEstimate> both = model.estimate(op);
+  const bool of_input = has_kernel(use, "grad_input"), of_scale = has_kernel(use, "GammaBeta");
+  if (!both || op.phase == Phase::forward || of_input == of_scale) return both;
+  Op norm = op;
+  norm.phase = Phase::forward;
+  const std::optional<TimeEstimate> forward = model.estimate(norm);
+  if (!forward) return both;
+  constexpr double kStreams = 3.0 / 2;
+  const Seconds input = forward->launch + (forward->time.expected - forward->launch) * kStreams;
+  if (of_input) return with_time(*forward, input);
+  return with_time(*both, std::max(forward->launch, both->time.expected - input));
+}
+
 // cuDNN's batch norm takes a block for each channel: fewer than SMs draw less than DRAM delivers.
 std::optional<TimeEstimate> batch_norm_time(const TimeModel& model, const Op& op,
                                             const OpUse& use) {
@@ -263,7 +288,10 @@ std::optional<TimeEstimate> modelled_time(const Models& models, const Op& op, co
   if (const auto* conv = std::get_if<Convolution>(&op.body)) {
     return convolution_time(models, op, *conv, call);
   }
-  if (std::holds_alternative<Normalization>(op.body)) return batch_norm_time(models.usual, op, use);
+  if (const auto* norm = std::get_if<Normalization>(&op.body)) {
+    return norm->fn == NormKind::layer ? layer_norm_time(models.usual, op, use)
+                                       : batch_norm_time(models.usual, op, use);
+  }
   return models.usual.estimate(op);
 }
 
