@@ -15,6 +15,13 @@
 #include "rooftile/cli/commands.h"
 #include "rooftile/cli/output.h"
 
+// Memory that is freed goes back at once: reading and analysing a trace peak at different times.
+extern "C" {
+// NOLINTNEXTLINE(readability-identifier-naming): jemalloc's name
+extern const char* const malloc_conf;
+const char* const malloc_conf = "dirty_decay_ms:0";
+}
+
 namespace rooftile {
 namespace {
 

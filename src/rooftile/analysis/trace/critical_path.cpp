@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <map>
 #include <string>
 #include <tuple>
@@ -20,8 +19,6 @@ constexpr Nanoseconds kPathSlack = 2'000;
 // Longer than a launch to an idle GPU or a pause between kernels takes: something else that the
 // trace lacks held the activity up.
 constexpr Nanoseconds kLongPathDelay = 100'000;
-
-constexpr Nanoseconds kUnasked = std::numeric_limits<Nanoseconds>::min();
 
 PathKind path_kind(GpuClass kind) {
   if (kind == GpuClass::communication) return PathKind::communication;
@@ -43,33 +40,135 @@ PathKind path_kind(IdleCause cause) {
   }
 }
 
-// A piece of a step, in the host's time or the GPU's.
-struct PathPiece {
-  PathKind kind = PathKind::unknown;
-  std::size_t step = 0;
-  Nanoseconds start = 0, end = 0;
-  std::uint32_t name = 0;    // StringTable; 0 = by the operator
-  std::uint32_t op = kNone;  // around the host's work
-  std::uint16_t thread = 0;
-  Nanoseconds asked = kUnasked;  // when, on the thread, for the line of the program
+// The time of the pieces by step and by place. Where pieces of the host's time are in the program
+// is asked for many at once.
+class PathSums {
+ public:
+  PathSums(const Timeline& timeline, const Links& links, PythonSites& sites, std::size_t steps)
+      : timeline_(timeline), links_(links), sites_(sites), by_step_(steps) {}
+
+  // `name` is of the StringTable.
+  void add(std::size_t step, PathKind kind, std::uint32_t name, Nanoseconds length) {
+    by_step_[step].at(static_cast<std::size_t>(kind)) += length;
+    add_at_place(kind, name, {}, length);
+  }
+  // Named by the operator around it where `name` is 0.
+  void ask(std::size_t step, PathKind kind, std::uint32_t name, Nanoseconds length,
+           const SiteQuery& query) {
+    constexpr std::size_t kMostAsked = std::size_t{1} << 16U;
+    by_step_[step].at(static_cast<std::size_t>(kind)) += length;
+    queries_.push_back(query);
+    asked_.push_back({length, name, kind});
+    if (asked_.size() == kMostAsked) answer();
+  }
+  CriticalPath finish();
+
+ private:
+  struct HostPlace {
+    std::uint32_t op = 0;     // name
+    std::uint32_t frame = 0;  // of the user's code
+    auto operator<=>(const HostPlace&) const = default;
+  };
+  struct Asked {
+    Nanoseconds length = 0;
+    std::uint32_t name = 0;
+    PathKind kind = PathKind::unknown;
+  };
+  void answer();
+  void add_at_place(PathKind kind, std::uint32_t name, const HostPlace& place, Nanoseconds length);
+  std::uint32_t outermost_op(std::uint32_t op) const;
+  PathPart part_at(PathKind kind, std::uint32_t name, const HostPlace& place) const;
+
+  const Timeline& timeline_;
+  const Links& links_;
+  PythonSites& sites_;
+  std::vector<SiteQuery> queries_;
+  std::vector<Asked> asked_;  // by query
+  std::vector<std::array<Nanoseconds, kPathKinds>> by_step_;
+  std::map<std::tuple<PathKind, std::uint32_t, HostPlace>, std::size_t> index_;
+  std::vector<std::pair<Nanoseconds, PathPart>> parts_;
 };
+
+std::uint32_t PathSums::outermost_op(std::uint32_t op) const {
+  std::uint32_t found = 0;
+  for (; op != kNone; op = links_.op_parent[op]) {
+    const RangeKind kind = links_.kind_of_op(timeline_, op);
+    const bool is_step = kind == RangeKind::step || kind == RangeKind::user_step;
+    if (timeline_.ops.kind[op] == HostKind::op || (found == 0 && !is_step)) {
+      found = timeline_.ops.name[op];
+    }
+  }
+  return found;
+}
+
+PathPart PathSums::part_at(PathKind kind, std::uint32_t name, const HostPlace& place) const {
+  PathPart part;
+  part.kind = kind;
+  part.name = timeline_.strings[name != 0 ? name : place.op];
+  if (place.frame != 0) {
+    SiteRef site;
+    site.frame = place.frame;
+    part.source = sites_.source(site);
+  }
+  return part;
+}
+
+void PathSums::add_at_place(PathKind kind, std::uint32_t name, const HostPlace& place,
+                            Nanoseconds length) {
+  const auto [at, is_new] = index_.try_emplace({kind, name, place}, parts_.size());
+  if (is_new) parts_.emplace_back(0, part_at(kind, name, place));
+  parts_[at->second].first += length;
+  ++parts_[at->second].second.count;
+}
+
+void PathSums::answer() {
+  const std::vector<SiteRef> found = sites_.at(queries_);
+  for (std::size_t i = 0; i < asked_.size(); ++i) {
+    const Asked& asked = asked_[i];
+    add_at_place(asked.kind, asked.name, {outermost_op(queries_[i].op), found[i].frame},
+                 asked.length);
+  }
+  queries_.clear();
+  asked_.clear();
+}
+
+CriticalPath PathSums::finish() {
+  answer();
+  std::ranges::stable_sort(parts_, [](const auto& a, const auto& b) { return a.first > b.first; });
+  CriticalPath path;
+  for (auto& [length, part] : parts_) {
+    if (path.parts.size() == kMostPathParts) break;
+    part.time = to_seconds(length);
+    path.parts.push_back(std::move(part));
+  }
+  for (const auto& times : by_step_) {
+    PathStep& step = path.steps.emplace_back();
+    for (std::size_t kind = 0; kind < times.size(); ++kind) {
+      if (times.at(kind) <= 0) continue;
+      step.shares.push_back({static_cast<PathKind>(kind), to_seconds(times.at(kind))});
+    }
+  }
+  return path;
+}
 
 class PathWalk {
  public:
   PathWalk(const Timeline& timeline, const Links& links, const GpuTrack& track,
-           const std::vector<HostWait>& waits, const Replay& replay)
-      : timeline_(timeline), links_(links), track_(track), waits_(waits), replay_(replay) {
+           const std::vector<HostWait>& waits, const Replay& replay, PathSums& sums)
+      : timeline_(timeline),
+        links_(links),
+        track_(track),
+        waits_(waits),
+        replay_(replay),
+        sums_(sums) {
     for (std::uint32_t call = 0; call < timeline.calls.time.size(); ++call) {
-      if (is_launch(links.kind_of_call(timeline, call))) {
-        launches_.emplace_back(timeline.calls.time.start(call), call);
-      }
+      if (is_launch(links.kind_of_call(timeline, call))) launches_.push_back(call);
     }
-    std::sort(launches_.begin(), launches_.end());
+    std::ranges::stable_sort(launches_, {}, [&](std::uint32_t call) { return called(call); });
     turns_ = 4 * (track.rows.size() + waits.size() + launches_.size());
   }
 
   void walk(std::size_t step, const Window& window);
-  std::vector<PathPiece> take() { return std::move(pieces_); }
 
  private:
   Nanoseconds gpu_start(std::uint32_t position) const {
@@ -78,22 +177,24 @@ class PathWalk {
   Nanoseconds gpu_end(std::uint32_t position) const {
     return timeline_.gpu.time.end(track_.rows[position]);
   }
-  // From `start`, or the step's, up to where the walk has come.
-  PathPiece& add(PathKind kind, Nanoseconds start, std::uint32_t name) {
+  Nanoseconds called(std::uint32_t call) const { return timeline_.calls.time.start(call); }
+  // To `start`, or the step's, from where the walk has come; how far.
+  Nanoseconds go_back_to(Nanoseconds start) {
     start = std::max(start, window_.start);
-    if (start >= at_) return none_;
-    at_ = std::min(at_, window_.end);
-    pieces_.push_back({kind, step_, start, at_, name});
-    at_ = start;
-    return pieces_.back();
+    if (start >= at_) return 0;
+    return std::min(std::exchange(at_, start), window_.end) - start;
+  }
+  void add(PathKind kind, Nanoseconds start, std::uint32_t name) {
+    if (const Nanoseconds length = go_back_to(start)) sums_.add(step_, kind, name, length);
+  }
+  void add(PathKind kind, Nanoseconds start, std::uint32_t name, const SiteQuery& query) {
+    if (const Nanoseconds length = go_back_to(start)) sums_.ask(step_, kind, name, length, query);
   }
   // Host work that leads to a launch.
   void add_work(Nanoseconds start, std::uint32_t call) {
-    PathPiece& piece = add(PathKind::host, start, 0);
-    if (call == kNone) return;
-    piece.op = links_.call_op[call];
-    piece.thread = timeline_.calls.thread[call];
-    piece.asked = timeline_.calls.time.start(call);
+    if (call == kNone) return add(PathKind::host, start, 0);
+    add(PathKind::host, start, 0,
+        {timeline_.calls.thread[call], called(call), links_.call_op[call]});
   }
   void go_back_on_gpu();
   void go_back_on_host();
@@ -105,10 +206,9 @@ class PathWalk {
   const GpuTrack& track_;
   const std::vector<HostWait>& waits_;
   const Replay& replay_;
-  std::vector<std::pair<Nanoseconds, std::uint32_t>> launches_;  // start, call; sorted
-  std::vector<PathPiece> pieces_;
-  PathPiece none_;         // takes what is said of a piece without length
-  std::size_t turns_ = 0;  // left, of all steps
+  PathSums& sums_;
+  std::vector<std::uint32_t> launches_;  // calls, by start
+  std::size_t turns_ = 0;                // left, of all steps
 
   std::size_t step_ = 0;
   Window window_;
@@ -152,11 +252,10 @@ void PathWalk::go_back_on_gpu() {
     return;
   }
   // The call and the usual latency; what is beyond held the launched work up unseen.
-  const Nanoseconds called = timeline_.calls.time.start(call);
   const Nanoseconds through =
-      std::max(timeline_.calls.time.end(call), called + replay_.usual_latency());
+      std::max(timeline_.calls.time.end(call), called(call) + replay_.usual_latency());
   if (at_ - through > kLongPathDelay) add(PathKind::unrecorded, through, 0);
-  add(PathKind::launch, called, timeline_.calls.name[call]);
+  add(PathKind::launch, called(call), timeline_.calls.name[call]);
 }
 
 void PathWalk::go_back_on_host() {
@@ -185,115 +284,23 @@ void PathWalk::go_back_in_wait(const HostWait& wait) {
     activity_ = awaited;
     return;
   }
-  PathPiece& piece = add(path_kind(wait.cause), wait.start, name);
-  if (!is_other_work(wait.cause)) return;
-  piece.thread = wait.thread;
-  piece.asked = wait.start + (wait.end - wait.start) / 2;
+  if (!is_other_work(wait.cause)) return add(path_kind(wait.cause), wait.start, name);
+  const Nanoseconds middle = wait.start + (wait.end - wait.start) / 2;
+  add(path_kind(wait.cause), wait.start, name, {wait.thread, middle, kNone});
 }
 
 // The host's way from `start` to here, cut where it launched: each part leads to a launch.
 void PathWalk::add_host_work(Nanoseconds start) {
   start = std::max(start, window_.start);
-  auto launch = std::upper_bound(launches_.begin(), launches_.end(), std::pair(at_, kNone));
-  std::uint32_t call = launch == launches_.begin() ? kNone : (launch - 1)->second;
-  while (launch != launches_.begin() && (launch - 1)->first > start) {
+  auto launch = std::ranges::upper_bound(launches_, at_, {},
+                                         [&](std::uint32_t call) { return called(call); });
+  std::uint32_t call = launch == launches_.begin() ? kNone : *(launch - 1);
+  while (launch != launches_.begin() && called(*(launch - 1)) > start) {
     --launch;
-    if (launch->first < at_) add_work(launch->first, call);
-    call = launch->second;
+    if (called(*launch) < at_) add_work(called(*launch), call);
+    call = *launch;
   }
   add_work(start, call);
-}
-
-// Names for pieces on the host, and sums.
-class PathSums {
- public:
-  PathSums(const Timeline& timeline, const Links& links, PythonSites& sites)
-      : timeline_(timeline), links_(links), sites_(sites) {}
-
-  CriticalPath sum(const std::vector<PathPiece>& pieces, std::size_t steps);
-
- private:
-  struct HostPlace {
-    std::uint32_t op = 0;     // name
-    std::uint32_t frame = 0;  // of the user's code
-    auto operator<=>(const HostPlace&) const = default;
-  };
-  std::vector<HostPlace> places_of(const std::vector<PathPiece>& pieces);
-  std::uint32_t outermost_op(std::uint32_t op) const {
-    std::uint32_t found = 0;
-    for (; op != kNone; op = links_.op_parent[op]) {
-      const RangeKind kind = links_.kind_of_op(timeline_, op);
-      const bool is_step = kind == RangeKind::step || kind == RangeKind::user_step;
-      if (timeline_.ops.kind[op] == HostKind::op || (found == 0 && !is_step)) {
-        found = timeline_.ops.name[op];
-      }
-    }
-    return found;
-  }
-  PathPart part_of_piece(const PathPiece& piece, const HostPlace& place) const;
-
-  const Timeline& timeline_;
-  const Links& links_;
-  PythonSites& sites_;
-};
-
-std::vector<PathSums::HostPlace> PathSums::places_of(const std::vector<PathPiece>& pieces) {
-  std::vector<SiteQuery> queries;
-  std::vector<std::size_t> asked;
-  std::vector<HostPlace> places(pieces.size());
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    const PathPiece& piece = pieces[i];
-    if (piece.asked == kUnasked) continue;
-    places[i].op = outermost_op(piece.op);
-    queries.push_back({piece.thread, piece.asked, piece.op});
-    asked.push_back(i);
-  }
-  const std::vector<SiteRef> found = sites_.at(queries);
-  for (std::size_t i = 0; i < asked.size(); ++i) places[asked[i]].frame = found[i].frame;
-  return places;
-}
-
-PathPart PathSums::part_of_piece(const PathPiece& piece, const HostPlace& place) const {
-  PathPart part;
-  part.kind = piece.kind;
-  part.name = timeline_.strings[piece.name != 0 ? piece.name : place.op];
-  if (place.frame != 0) {
-    SiteRef site;
-    site.frame = place.frame;
-    part.source = sites_.source(site);
-  }
-  return part;
-}
-
-CriticalPath PathSums::sum(const std::vector<PathPiece>& pieces, std::size_t steps) {
-  const std::vector<HostPlace> places = places_of(pieces);
-  std::vector<std::array<Nanoseconds, kPathKinds>> by_step(steps);
-  std::map<std::tuple<PathKind, std::uint32_t, HostPlace>, std::size_t> index;
-  std::vector<std::pair<Nanoseconds, PathPart>> parts;
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    const PathPiece& piece = pieces[i];
-    const Nanoseconds length = piece.end - piece.start;
-    by_step[piece.step].at(static_cast<std::size_t>(piece.kind)) += length;
-    const auto [at, is_new] = index.try_emplace({piece.kind, piece.name, places[i]}, parts.size());
-    if (is_new) parts.emplace_back(0, part_of_piece(piece, places[i]));
-    parts[at->second].first += length;
-    ++parts[at->second].second.count;
-  }
-  std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.first > b.first; });
-  CriticalPath path;
-  for (auto& [length, part] : parts) {
-    if (path.parts.size() == kMostPathParts) break;
-    part.time = to_seconds(length);
-    path.parts.push_back(std::move(part));
-  }
-  for (const auto& times : by_step) {
-    PathStep& step = path.steps.emplace_back();
-    for (std::size_t kind = 0; kind < times.size(); ++kind) {
-      if (times.at(kind) <= 0) continue;
-      step.shares.push_back({static_cast<PathKind>(kind), to_seconds(times.at(kind))});
-    }
-  }
-  return path;
 }
 
 }  // namespace
@@ -301,11 +308,12 @@ CriticalPath PathSums::sum(const std::vector<PathPiece>& pieces, std::size_t ste
 CriticalPath critical_path(const Timeline& timeline, const Links& links, const GpuTrack& track,
                            const std::vector<HostWait>& waits, const Replay& replay,
                            PythonSites& sites, const std::vector<Nanoseconds>& bounds) {
-  PathWalk walk(timeline, links, track, waits, replay);
+  PathSums sums(timeline, links, sites, bounds.size() - 1);
+  PathWalk walk(timeline, links, track, waits, replay, sums);
   for (std::size_t step = 0; step + 1 < bounds.size(); ++step) {
     walk.walk(step, {bounds[step], bounds[step + 1]});
   }
-  return PathSums(timeline, links, sites).sum(walk.take(), bounds.size() - 1);
+  return sums.finish();
 }
 
 }  // namespace rooftile::trace
