@@ -18,6 +18,12 @@ constexpr Nanoseconds kOwnTime = 5'000;
 constexpr Nanoseconds kSlack = 2'000;
 // Activities looked at for the one that a wait or a stream waited for.
 constexpr int kMostLooks = 256;
+// What the GPU pauses between kernels; of a few that were queued, some waited for a copy or an
+// event.
+constexpr Nanoseconds kLongestPause = 2'000;
+constexpr std::size_t kFewestPauses = 8;
+// CUDA queues 1024 launches at most; events and other entries take some of it.
+constexpr std::ptrdiff_t kFullQueue = 512;
 
 }  // namespace
 
@@ -43,6 +49,7 @@ Replay::Replay(const Timeline& timeline, const Links& links, const GpuTrack& tra
             [&](std::uint32_t a, std::uint32_t b) { return end(a) < end(b); });
   add_activities(split);
   add_waits(waits);
+  add_full_queue();
   events_.push_back({first_end, EventKind::first_step_end, 0});
   std::stable_sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) {
     return a.at != b.at ? a.at < b.at : a.kind < b.kind;
@@ -65,8 +72,10 @@ void Replay::add_activities(const BusySplit& split) {
     const auto middle = pauses.begin() + static_cast<std::ptrdiff_t>(pauses.size() / 2);
     std::nth_element(pauses.begin(), middle, pauses.end());
     pause_ = std::max<Nanoseconds>(0, *middle);
+    if (pauses.size() < kFewestPauses) pause_ = std::min(pause_, kLongestPause);
   }
   std::fill(before.begin(), before.end(), track_.rows.size());
+  activities_.reserve(track_.rows.size());
   for (std::size_t i = 0; i < track_.rows.size(); ++i) {
     const std::uint16_t stream = timeline_.gpu.stream[track_.rows[i]];
     activities_.push_back(activity_of(i, before[stream]));
@@ -174,10 +183,40 @@ void Replay::add_waits(const std::vector<HostWait>& waits) {
       wait.lag = wait.end - end(wait.activity);
       wait.own = std::min(wait.own, kOwnTime);
     }
-    const auto index = static_cast<std::uint32_t>(waits_.size());
-    events_.push_back({wait.start, EventKind::wait_start, index});
-    events_.push_back({wait.end, EventKind::wait_end, index});
-    waits_.push_back(wait);
+    add(wait);
+  }
+}
+
+void Replay::add(const Wait& wait) {
+  const auto index = static_cast<std::uint32_t>(waits_.size());
+  events_.push_back({wait.start, EventKind::wait_start, index});
+  events_.push_back({wait.end, EventKind::wait_end, index});
+  waits_.push_back(wait);
+}
+
+// A launch call that finds the queue full takes until the GPU has done what makes room.
+void Replay::add_full_queue() {
+  std::vector<Nanoseconds> launched;
+  for (std::size_t i = 0; i < track_.rows.size(); ++i) launched.push_back(called(i));
+  std::ranges::sort(launched);
+  for (std::uint32_t call = 0; call < timeline_.calls.time.size(); ++call) {
+    Wait wait;
+    wait.start = timeline_.calls.time.start(call);
+    wait.end = timeline_.calls.time.end(call);
+    const bool is_long = wait.end - wait.start > kLongDelay && steps_.contains(wait.start);
+    const CallKind kind = links_.kind_of_call(timeline_, call);
+    if (!is_long || (kind != CallKind::launch && kind != CallKind::graph_launch)) continue;
+    const auto begun = std::ranges::upper_bound(track_.rows, wait.end, {}, [&](std::uint32_t row) {
+      return timeline_.gpu.time.start(row);
+    });
+    const auto queued = (std::ranges::upper_bound(launched, wait.end) - launched.begin()) -
+                        (begun - track_.rows.begin());
+    wait.activity = last_ended(wait.end + kSlack);
+    if (queued < kFullQueue || wait.activity == kNone) continue;
+    wait.until = Until::activity;
+    wait.lag = wait.end - end(wait.activity);
+    wait.own = kOwnTime;
+    add(wait);
   }
 }
 

@@ -80,6 +80,8 @@ class Replay {
 
   void add_activities(const BusySplit& split);
   void add_waits(const std::vector<HostWait>& waits);
+  void add_full_queue();
+  void add(const Wait& wait);
   Activity activity_of(std::size_t position, std::size_t before) const;
   void wait_for_other_stream(std::size_t position, Activity& activity) const;
   Nanoseconds called(std::size_t position) const;

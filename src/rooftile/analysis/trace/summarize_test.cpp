@@ -1,5 +1,6 @@
 #include "rooftile/analysis/trace/summarize.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -157,6 +158,25 @@ end
   EXPECT_NEAR(us(loader->saved.low), 0, 1);
   EXPECT_FALSE(summary.time.idle_by_cause.contains(IdleCause::data_loading));
   EXPECT_NEAR(summary.kernel_time_share.value_or(0), 1, 0.02);
+}
+
+// The host is 1000 launches ahead; each further one takes until a kernel has made room.
+TEST(Summarize, AFullQueueIsNotTheHostsPace) {
+  constexpr int kKernels = 3000, kQueued = 1000, kKernelTime = 100;
+  std::string text;
+  int host = 0;
+  for (int i = 0; i < kKernels; ++i) {
+    const int room = i < kQueued ? 0 : kKernelTime * (i - kQueued);
+    const int returned = std::max(host + 5, room);
+    text += fmt::format(
+        "call main {0}us {1}us cudaLaunchKernel corr={2}\nkernel 7 {3}us {4}us a "
+        "corr={2}\n",
+        host, returned - host, i + 1, 10 + kKernelTime * i, kKernelTime);
+    host = returned + 1;
+  }
+  text += fmt::format("call main {}us {}us cudaDeviceSynchronize\n", host,
+                      10 + kKernelTime * kKernels - host);
+  EXPECT_NEAR(summary_of(text).kernel_time_share.value_or(0), 1, 0.01);
 }
 
 TEST(Summarize, ListsAKernelUnderTheOperatorThatDescribesIt) {
