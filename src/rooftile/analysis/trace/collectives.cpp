@@ -151,7 +151,9 @@ std::vector<Seconds> waits_of_ranks(std::span<const TraceSummary> ranks) {
 }
 
 LateRanks cost_of_late(std::span<const TraceSummary> all, std::vector<std::size_t> late) {
-  LateRanks cost{std::move(late), {}, {}, {}, 0, 0};
+  LateRanks cost;
+  cost.ranks = std::move(late);
+  std::array<Seconds, 2> longest;
   std::vector<bool> is_late(all.size());
   for (const std::size_t rank : cost.ranks) is_late[rank] = true;
   const double others = static_cast<double>(all.size() - cost.ranks.size());
@@ -168,13 +170,16 @@ LateRanks cost_of_late(std::span<const TraceSummary> all, std::vector<std::size_
       const Seconds shortest = std::min(of_late, of_others);
       ++cost.runs;
       if (of_late <= of_others) ++cost.last;
-      cost.gain += std::max(Seconds(), of_others - of_late);
+      const Seconds gain = std::max(Seconds(), of_others - of_late);
+      cost.gain += gain;
+      longest = {std::max(longest[0], gain), std::max(longest[1], std::min(longest[0], gain))};
       cost.own += of_late - shortest;
       cost.others += sum / others - shortest;
     }
   }
+  cost.recurring = cost.gain - longest[0] - longest[1];
   const TraceSummary& first = all[cost.ranks.front()];
-  for (Seconds* const time : {&cost.gain, &cost.own, &cost.others}) {
+  for (Seconds* const time : {&cost.gain, &cost.recurring, &cost.own, &cost.others}) {
     *time = per_step(first, *time) * window_part(first);
   }
   return cost;

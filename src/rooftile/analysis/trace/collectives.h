@@ -51,6 +51,7 @@ struct LateRanks {
   // What all save if these came when the last of the others does: in the collectives at which one
   // of them is the last, the wait of the first of the others before it.
   Seconds gain;
+  Seconds recurring;                // of it, without the two collectives that wait longest
   Seconds own;                      // waiting of the last of them
   Seconds others;                   // waiting of each other rank in the mean
   std::int64_t last = 0, runs = 0;  // collectives at which one of them is the last; all

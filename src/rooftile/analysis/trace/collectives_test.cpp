@@ -42,6 +42,15 @@ TEST(Collectives, TheRankBeforeTheLastBoundsWhatTheLastCosts) {
   EXPECT_EQ(last.runs, 3);
 }
 
+TEST(Collectives, WhatRecursIsBesideTheTwoLongestWaits) {
+  const std::vector<TraceSummary> ranks = {
+      rank_of({milliseconds(1), milliseconds(1), milliseconds(1), milliseconds(1)}),
+      rank_of({milliseconds(4), milliseconds(101), milliseconds(2), milliseconds(31)})};
+  const LateRanks late = cost_of_late(ranks, {0});
+  EXPECT_NEAR(to_milliseconds(late.gain), 3 + 100 + 1 + 30, 1e-9);
+  EXPECT_NEAR(to_milliseconds(late.recurring), 3 + 1, 1e-9);
+}
+
 TEST(Collectives, RanksThatTakeTurnsCostWhatTheOthersWaitForEither) {
   // Ranks 0 and 1 are the last by turns, so that each alone saves only up to the other.
   const std::vector<TraceSummary> ranks = {

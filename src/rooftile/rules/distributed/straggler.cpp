@@ -35,6 +35,7 @@ Of four ranks or more a quarter may be stragglers by turns, and count together.
 
 ## When not to
 - Where all ranks take turns in being late it is jitter, and not reported.
+- A rank that is late once or twice, as while NCCL connects or another rank loads kernels, is no straggler.
 - When the rank also computes longer, the work is unevenly divided: see
   `distributed/rank-imbalance`.
 
@@ -46,6 +47,7 @@ Of four ranks or more a quarter may be stragglers by turns, and count together.
 constexpr double kAwaited = 0.25;             // its own waiting to that of the others, at the most
 constexpr double kExplained = 0.5;            // of the waiting, by longer computation: uneven work
 constexpr double kMostly = threshold::kMost;  // of the collectives, at which it is the last
+constexpr double kRecurring = 0.25;           // of the gain, beside the two longest waits
 constexpr std::size_t kFewOf = 4;             // ranks: at most one of so many is a straggler
 
 // The one more rank with which most is gained.
@@ -85,6 +87,7 @@ bool are_stragglers(std::span<const TraceSummary> ranks, const LateRanks& found)
   const bool are_mostly_last =
       static_cast<double>(found.last) >= kMostly * static_cast<double>(found.runs);
   return are_mostly_last && found.own <= kAwaited * found.others &&
+         found.recurring >= kRecurring * found.gain &&
          found.gain >= threshold::kReported * pass_time(ranks[found.ranks.front()]) &&
          !compute_longer(ranks, found);
 }
