@@ -55,6 +55,7 @@ alone nothing is estimated.
 ## When not to
 - Reads under a guard of ten steps or more, at the end of an epoch, in evaluation, for a checkpoint or a
   benchmark, or under an option that is off.
+- In a trace without steps: fewer than ten waits for all of the device, with which a program times its passes.
 - Values that the host needs in each step by nature: actions for an environment, input of a
   matching or of NMS on the CPU.
 - NumPy values, sizes and shapes are no reads.

@@ -22,10 +22,17 @@ std::string key_of(const SyncUse& sync) {
                      sync.site.op.empty() ? sync.call : "");
 }
 
+// Of a recording of a few passes: who times them waits after each.
+bool is_between_passes(const TraceSummary& trace, const SyncUse& sync) {
+  constexpr std::int64_t kFew = 10;
+  return trace.steps.durations.empty() && sync.site.op.empty() && sync.count < kFew;
+}
+
 std::map<std::string, Waits> waits_by_place(const TraceSummary& trace) {
   std::map<std::string, Waits> places;
   for (const SyncUse& sync : trace.syncs) {
     if (waits_for_upload(trace, sync)) continue;
+    if (is_between_passes(trace, sync)) continue;
     Waits& waits = places[key_of(sync)];
     if (waits.largest == nullptr || sync.exposed > waits.largest->exposed) waits.largest = &sync;
     // One read of a value is a copy and a wait: two calls of the runtime, one event.
