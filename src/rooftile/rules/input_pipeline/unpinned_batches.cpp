@@ -46,6 +46,8 @@ three quarters of that rate save, which pinned copies attain. From a script alon
 - Pinned memory cannot be swapped out; on hosts short of memory it hurts. Say so in a comment on the line.
 - Calling `.pin_memory()` in the training loop blocks the host as well. Let the loader do it.
 - The dataset lives on the GPU already.
+- A program without PyTorch and without steps that copies fewer than ten times at a place: to pin the memory
+  takes as long as the copy.
 - Batches of token ids, labels or small digits, or of a size that is not seen: information.
 - Loaders that only an evaluation reads: information, but beside one of training in the same file.
 - The loader has no workers: input_pipeline/loader-stall names both changes, and this is information.

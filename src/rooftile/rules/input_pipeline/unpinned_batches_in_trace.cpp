@@ -99,12 +99,19 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const HostCo
   return finding;
 }
 
+// To pin memory that is copied once takes as long as the copy.
+bool is_copied_once(const TraceSummary& trace, const HostCopy& copy) {
+  constexpr std::int64_t kFew = 10;
+  return !uses_torch(trace) && trace.steps.durations.empty() && copy.count < kFew;
+}
+
 std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) {
   std::vector<TraceCase> cases;
   if (trace.kernels == 0) return cases;  // what they hold up was not recorded
   for (const auto& copies : {uploads(trace), downloads(trace)}) {
     for (const HostCopy& copy : copies) {
       if (!copy.pageable || !is_visible(trace, copy.exposed + copy.idle)) continue;
+      if (is_copied_once(trace, copy)) continue;
       const std::string direction = copy.is_upload ? "from" : "to";
       cases.push_back(
           {copy.site.op + place_text(copy.site) + direction, describe(input, trace, copy)});
