@@ -38,7 +38,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kPartWor
      {"idle.module_loading", "first calls, loading or compiling kernels"},
      {"idle.start_up", "start-up"},
      {"idle.between_kernels", "pauses between kernels"},
-     {"idle.unrecorded_work", "GPU work not in the trace"},
+     {"idle.unrecorded_work", "launched work started late"},
      {"idle.outside", "outside the host's work"},
      {"idle.unknown", "idle, cause unknown"}}};
 

@@ -34,7 +34,7 @@ constexpr CauseWords kCauses[] = {
     {IdleCause::host_work, "idle: the host did other work"},
     {IdleCause::module_loading, "idle: first calls, loading or compiling kernels"},
     {IdleCause::between_kernels, "idle: inter-kernel gaps"},
-    {IdleCause::unrecorded_work, "idle: GPU work not in the trace"},
+    {IdleCause::unrecorded_work, "idle: launched work started late"},
     {IdleCause::start_up, "idle: start-up, before the first work"},
     {IdleCause::outside, "idle: before the first and after the last work"},
     {IdleCause::unknown, "idle: cause not recorded"}};
@@ -261,7 +261,7 @@ std::string_view path_words(PathKind kind) {
     case PathKind::pause:
       return "pauses between kernels";
     case PathKind::unrecorded:
-      return "GPU work not in the trace";
+      return "launched work that started late";
     case PathKind::unknown:
       break;
   }
@@ -355,7 +355,8 @@ std::vector<std::string> remarks(const TraceSummary& trace) {
   if (idle_of(trace, IdleCause::unrecorded_work) > kVisible * trace.time.span) {
     lines.emplace_back(
         "Launched work started late on a GPU that seemed idle. The trace lacks what held it up: "
-        "kernels that were not recorded, another process on the GPU, or another GPU.");
+        "kernels that were not recorded, another process on the GPU, another GPU, or the driver of "
+        "Windows and WSL, which collects launches.");
   }
   if (trace.leftover_kernels > 0) {
     lines.push_back(fmt::format(

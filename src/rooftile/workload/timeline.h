@@ -203,6 +203,7 @@ struct Timeline {
   // What the profiler recorded; absent flags are false.
   bool has_shapes = false, has_stacks = false, has_memory = false;
   bool is_foreign = false;                      // recorded on another maker's accelerator
+  bool submits_in_batches = false;              // the driver collects launches, as on Windows
   Nanoseconds base = 0;                         // the recording's zero since the epoch; 0 = unknown
   std::map<std::string, std::int64_t> skipped;  // records left out: name -> count
 };

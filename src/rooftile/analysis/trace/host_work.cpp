@@ -278,7 +278,6 @@ class FirstCalls {
     const auto call = std::lower_bound(calls_.begin(), calls_.end(), std::pair(end, 0U));
     if (call == calls_.end() || call->first != end) return false;
     if (timeline_.calls.thread[call->second] != timeline_.ops.thread[op]) return false;
-    constexpr Nanoseconds kFarLonger = 5;  // times; assumed: set-up takes ten to a thousand times
     const Nanoseconds usual_time = usual(timeline_.ops.name[op]);
     if (usual_time == 0) {
       // What a copy does before is work of its own, as a conversion is, unless later ones are
@@ -287,6 +286,27 @@ class FirstCalls {
       if (kind != CallKind::launch || timeline_.ops.time.start(op) < start) return false;
     }
     return timeline_.ops.time.duration(op) >= kFarLonger * usual_time;
+  }
+
+  // From the start of `op` to its first launch, where that starts a kernel for the first time and
+  // comes far later than operators of the name usually take in all; else empty.
+  Window before_late_launch(std::uint32_t op) {
+    const RuntimeCalls& calls = timeline_.calls;
+    const Nanoseconds start = timeline_.ops.time.start(op);
+    const Nanoseconds usual_time = usual(timeline_.ops.name[op]);
+    Window late{start, timeline_.ops.time.end(op)};
+    if (usual_time == 0 || late.span() < kFarLonger * usual_time) return {start, start};
+    std::uint32_t launch = kNone;
+    for (std::uint32_t call = 0; call < calls.time.size(); ++call) {
+      const bool is_own = calls.thread[call] == timeline_.ops.thread[op] &&
+                          is_launch(links_.kind_of_call(timeline_, call));
+      if (!is_own || !late.contains(start_of(call))) continue;
+      launch = call;
+      late.end = start_of(call);
+    }
+    const bool is_late = launch != kNone && late.span() >= kFarLonger * usual_time &&
+                         std::ranges::binary_search(calls_, std::pair(late.end, launch));
+    return is_late ? late : Window{start, start};
   }
 
   // Whether a library is set up in `op`: cuBLAS once, cuDNN for each shape.
@@ -303,6 +323,9 @@ class FirstCalls {
   }
 
  private:
+  // Times; assumed: set-up takes ten to a thousand times.
+  static constexpr Nanoseconds kFarLonger = 5;
+
   Nanoseconds start_of(std::uint32_t call) const { return timeline_.calls.time.start(call); }
   static bool is_of_cudnn(std::string_view name) {
     return contains(name, "cudnn_") || contains(name, "miopen_");
@@ -469,15 +492,14 @@ HostWorkUse use_of(const Name& name) {
   return use;
 }
 
-// A call to free memory waits for the GPU, and then takes a millisecond at most. On a GPU that does
-// next to nothing so long a one sets CUDA or a library up.
-bool frees_far_too_long(const Timeline& timeline, const Links& links, const HostWait& wait) {
+// A call to allocate or free the GPU's memory takes milliseconds at most, and may wait for the GPU.
+// On a GPU that does next to nothing so long a one sets CUDA or a library up.
+bool takes_far_too_long(const Timeline& timeline, const HostWait& wait) {
   constexpr Nanoseconds kFarTooLong = 100'000'000;
   constexpr Nanoseconds kMostBusy = 10;  // a tenth of it
   const Nanoseconds length = wait.end - wait.start;
-  if (links.kind_of_call(timeline, wait.row) != CallKind::release || length < kFarTooLong) {
-    return false;
-  }
+  const std::string_view name = timeline.strings[timeline.calls.name[wait.row]];
+  if (length < kFarTooLong || contains(name, "Host")) return false;
   Nanoseconds busy = 0;
   for (std::uint32_t row = 0; row < timeline.gpu.time.size(); ++row) {
     const Nanoseconds start = std::max(timeline.gpu.time.start(row), wait.start);
@@ -532,6 +554,28 @@ void add_other_work(const Timeline& timeline, const Links& links, std::vector<Ho
   waits.insert(waits.end(), others.begin(), others.end());
 }
 
+void add_short_first_calls(const Timeline& timeline, const Links& links,
+                           std::vector<HostWait>& waits) {
+  constexpr Nanoseconds kShortest = 200'000;
+  const HostOps& ops = timeline.ops;
+  std::map<std::uint32_t, std::uint32_t> first;  // operator by its name
+  for (std::uint32_t op = 0; op < ops.time.size(); ++op) {
+    if (links.kind_of_op(timeline, op) != RangeKind::operation) continue;
+    const auto [at, is_new] = first.try_emplace(ops.name[op], op);
+    if (is_new || ops.time.start(op) < ops.time.start(at->second)) at->second = op;
+  }
+  FirstCalls first_calls(timeline, links);
+  std::vector<HostWait> found;
+  for (const auto& [name, op] : first) {
+    if (ops.time.duration(op) < kShortest) continue;
+    const Window late = first_calls.before_late_launch(op);
+    const auto after = std::ranges::lower_bound(waits, late.start, {}, &HostWait::end);
+    if (late.span() < kShortest || (after != waits.end() && after->start < late.end)) continue;
+    found.push_back({late.start, late.end, IdleCause::module_loading, ops.thread[op], false, op});
+  }
+  waits.insert(waits.end(), found.begin(), found.end());
+}
+
 void set_library_start_apart(const Timeline& timeline, const Links& links,
                              std::vector<HostWait>& waits) {
   const auto allocates = [](const HostWait& wait) {
@@ -541,8 +585,8 @@ void set_library_start_apart(const Timeline& timeline, const Links& links,
   FirstCalls first_calls(timeline, links);
   for (HostWait& wait : waits) {
     if (!allocates(wait)) continue;
-    const bool is_set_up = first_calls.sets_library_up(links.call_op[wait.row]) ||
-                           frees_far_too_long(timeline, links, wait);
+    const bool is_set_up =
+        first_calls.sets_library_up(links.call_op[wait.row]) || takes_far_too_long(timeline, wait);
     if (is_set_up) wait.cause = IdleCause::module_loading;
   }
 }
@@ -562,6 +606,12 @@ std::vector<HostWorkUse> tabulate_other_work(const Timeline& timeline, const Lin
     if (wait.exposed == 0) continue;
     Name name = namer.name_of(wait.start, wait.end);
     name.cause = wait.cause;
+    const bool is_one_op = !wait.is_call && wait.row != kNone;
+    if (is_one_op && wait.end - wait.start < kLongStretch) {
+      name = {};
+      name.cause = wait.cause;
+      name.text = timeline.strings[timeline.ops.name[wait.row]];
+    }
     const bool is_first = wait.end <= launch;
     Key key{name.cause, name.text, name.frame, name.library};
     if (by_name.size() >= kMostWork && !by_name.contains(key)) {

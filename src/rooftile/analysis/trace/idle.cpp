@@ -14,6 +14,8 @@ constexpr Nanoseconds kQueueDepth = 1000;
 constexpr Nanoseconds kLongestLatency = 100'000;
 // The launch of a graph of thousands of nodes takes the GPU longer.
 constexpr Nanoseconds kLongestGraphLatency = 1'000'000;
+// How long a driver that submits launches in batches keeps them; assumed.
+constexpr Nanoseconds kLongestBatch = 10'000'000;
 
 // How far ahead the host would be without its past waits.
 class Credits {
@@ -265,6 +267,10 @@ void GapExplainer::explain_queued(Nanoseconds start, Nanoseconds end, IdleCause 
                                   bool is_graph) {
   if (end - start <= (is_graph ? kLongestGraphLatency : kLongestLatency)) {
     add_work(start, end, usual);
+    return;
+  }
+  if (timeline_.submits_in_batches && end - start <= kLongestBatch) {
+    add_work(start, end, IdleCause::launch);
     return;
   }
   const bool waits_for_gpu = 2 * other_gpus_.within(start, end) >= end - start;

@@ -18,9 +18,10 @@ struct Explained {
   std::vector<HostWait> waits;
 };
 
-Explained explain(const std::string& text) {
-  const auto timeline = parse_timeline(text);
+Explained explain(const std::string& text, bool submits_in_batches = false) {
+  auto timeline = parse_timeline(text);
   EXPECT_TRUE(timeline) << to_string(timeline.error());
+  timeline->submits_in_batches = submits_in_batches;
   const Links links = link_events(*timeline);
   const GpuTrack track = busiest_gpu(*timeline, KernelNames(*timeline));
   const Window whole = whole_recording(*timeline);
@@ -242,6 +243,51 @@ kernel 7 3001010us 10us second corr=2
                             .causes;
   EXPECT_EQ(causes.count(IdleCause::allocator), 0U);
   EXPECT_EQ(causes.count(IdleCause::module_loading), 1U);
+}
+
+// A program's first call makes CUDA's context. To pin as much memory takes as long.
+TEST(Idle, AllocatingForSecondsIsSetUp) {
+  const auto causes = [](const std::string& allocates) {
+    return explain("call main 0us 2s " + allocates + R"(
+call main 2001ms 4us cudaLaunchKernel corr=1
+kernel 7 2001010us 10us first corr=1
+)")
+        .causes;
+  };
+  EXPECT_EQ(causes("cudaMalloc").count(IdleCause::allocator), 0U);
+  EXPECT_EQ(causes("cudaMalloc").count(IdleCause::module_loading), 1U);
+  EXPECT_EQ(causes("cudaHostAlloc").count(IdleCause::allocator), 1U);
+}
+
+// Later ones launch after 10 us: this one is set up. As the host's own way it is not.
+TEST(Idle, AFirstOperatorThatIsFarLongerIsSetUp) {
+  const std::string first = R"(
+op main 0us 520us aten::linear
+call main 500us 5us cudaLaunchKernel corr=1
+kernel 7 510us 20us gemm corr=1
+)";
+  const std::string later = R"(
+repeat 4 every 100us
+op main 600us 30us aten::linear
+call main 610us 5us cudaLaunchKernel corr=2
+kernel 7 620us 20us gemm corr=2
+end
+)";
+  const Explained explained = explain(first + later);
+  EXPECT_EQ(explained.causes.at(IdleCause::module_loading), 500'000);
+  EXPECT_FALSE(explain(first).causes.contains(IdleCause::module_loading));
+}
+
+// Windows' driver keeps launches for up to some milliseconds.
+TEST(Idle, LaunchesThatTheDriverKeepsAreLaunches) {
+  const std::string late = R"(
+op main 0us 4ms aten::work
+call main 0us 10us cudaLaunchKernel corr=1
+kernel 7 2ms 2ms a corr=1
+)";
+  EXPECT_EQ(explain(late).causes,
+            (Causes{{IdleCause::launch, 10'000}, {IdleCause::unrecorded_work, 1'990'000}}));
+  EXPECT_EQ(explain(late, true).causes, (Causes{{IdleCause::launch, 2'000'000}}));
 }
 
 TEST(Idle, AFullQueueLoadsNothing) {

@@ -138,6 +138,8 @@ std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links) {
   set_recorder_apart(timeline, links, waits);
   set_library_start_apart(timeline, links, waits);
   add_other_work(timeline, links, waits);
+  waits = disjoint(std::move(waits));
+  add_short_first_calls(timeline, links, waits);
   return disjoint(std::move(waits));
 }
 

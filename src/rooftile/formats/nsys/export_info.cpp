@@ -59,7 +59,11 @@ ExportInfo read_export_info(const Database& database) {
     if (lower(row.text(1)) == "pageable") info.pageable_kind = row.integer(0);
   });
   read_small(database, "TARGET_INFO_SYSTEM_ENV", {"name", "value"}, [&](const Row& row) {
-    if (row.text(0) == "DeviceEnvironment") info.environment = row.text(1);
+    const std::string_view name = row.text(0), value = row.text(1);
+    if (name == "DeviceEnvironment") info.environment = value;
+    const bool is_windows = (name == "SoftwarePlatform" && value == "Windows") ||
+                            (name == "SoftwareReleaseVersion" && contains(lower(value), "wsl"));
+    info.is_windows = info.is_windows || is_windows;
   });
   return info;
 }

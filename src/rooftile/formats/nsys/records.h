@@ -106,6 +106,7 @@ struct ExportInfo {
   std::vector<VisibleGpu> visible;
   std::int64_t pageable_kind = 0;  // id of pageable host memory in ENUM_CUDA_MEM_KIND
   std::string environment;         // of the profiled command: "A=1;B=2"
+  bool is_windows = false;         // the GPU's driver is that of Windows, also below WSL
 };
 
 ExportInfo read_export_info(const Database& database);

@@ -175,6 +175,7 @@ void describe(const ExportInfo& info, const std::string& path, Timeline& timelin
   timeline.file = path;
   timeline.format = "Nsight Systems";
   timeline.base = info.is_time_normalized ? 0 : info.session_start;
+  timeline.submits_in_batches = info.is_windows;
   for (const nsys_format::GpuInfo& gpu : info.gpus) {
     timeline.devices.push_back(
         {static_cast<std::int32_t>(std::clamp<std::int64_t>(gpu.id, 0, 1 << 30)), gpu.name,

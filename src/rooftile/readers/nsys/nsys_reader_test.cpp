@@ -1,5 +1,6 @@
 #include "rooftile/readers/nsys/nsys_reader.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -296,6 +297,20 @@ TEST(NsysReader, ReadsTheRankFromTheEnvironment) {
     EXPECT_EQ(timeline.rank, one.rank) << one.environment;
     EXPECT_EQ(timeline.base, 1700000000000000000) << one.environment;
   }
+}
+
+TEST(NsysReader, KnowsTheDriverOfWindows) {
+  const auto in_batches = [](const char* name, const char* value) {
+    return timeline_of(empty_export() +
+                       fmt::format("CREATE TABLE TARGET_INFO_SYSTEM_ENV(name, value); INSERT INTO "
+                                   "TARGET_INFO_SYSTEM_ENV VALUES('{}','{}');",
+                                   name, value))
+        .submits_in_batches;
+  };
+  EXPECT_TRUE(in_batches("SoftwarePlatform", "Windows"));
+  EXPECT_TRUE(in_batches("SoftwareReleaseVersion", "6.6.87.2-microsoft-standard-WSL2"));
+  EXPECT_FALSE(in_batches("SoftwarePlatform", "L4X"));
+  EXPECT_FALSE(in_batches("SoftwareReleaseVersion", "5.15.0-113-generic"));
 }
 
 // Gzip of stored blocks, as RFC 1951 and 1952 define it.
