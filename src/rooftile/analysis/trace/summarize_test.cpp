@@ -160,6 +160,25 @@ end
   EXPECT_NEAR(summary.kernel_time_share.value_or(0), 1, 0.02);
 }
 
+// Of the one kernel that was queued behind another it is not known what it waited for.
+TEST(Summarize, OneLongPauseIsNotWhatTheGpuTakes) {
+  const TraceSummary summary = summary_of(R"(
+repeat 20 every 120us
+call main 0us 4us cudaLaunchKernel corr=1
+kernel 7 8us 100us a corr=1
+call main 5us 110us cudaDeviceSynchronize
+end
+call main 2400us 4us cudaLaunchKernel corr=90000001
+kernel 7 2408us 100us a corr=90000001
+call main 2405us 4us cudaLaunchKernel corr=90000002
+kernel 7 2523us 100us a corr=90000002
+call main 2410us 220us cudaDeviceSynchronize
+)");
+  const Prediction* const waits = find(summary, Remedy::no_synchronization);
+  ASSERT_NE(waits, nullptr);
+  EXPECT_NEAR(us(waits->saved.expected), 20 * 18, 40);
+}
+
 // The host is 1000 launches ahead; each further one takes until a kernel has made room.
 TEST(Summarize, AFullQueueIsNotTheHostsPace) {
   constexpr int kKernels = 3000, kQueued = 1000, kKernelTime = 100;
