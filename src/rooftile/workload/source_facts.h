@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -108,6 +109,8 @@ struct Type {
   std::string_view name;                // "torch.optim.AdamW", "model.Net"; may be empty
   const Call* made_by = nullptr;        // the constructor, under all wrappers
   const ClassDef* class_def = nullptr;  // own class of an instance, or of class_
+  // Of an instance of one own class or another, where `class_def` is null; in the order found.
+  const std::vector<const ClassDef*>* choices = nullptr;
   const FunctionDef* function = nullptr;
   const Type* element = nullptr;  // of a container or loader
   const Expr* items = nullptr;    // of a container: the tuple, list or dict that is written
@@ -116,6 +119,11 @@ struct Type {
 
   bool is(TypeKind wanted) const { return kind == wanted; }
   bool on_gpu() const { return residence == Residence::gpu; }
+  // Own classes that it may be of; none where they are not known.
+  std::span<const ClassDef* const> classes() const {
+    if (choices != nullptr) return *choices;
+    return {&class_def, class_def == nullptr ? 0U : 1U};
+  }
   bool operator==(const Type&) const = default;
 };
 

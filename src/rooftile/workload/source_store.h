@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <memory>
+#include <set>
 #include <typeindex>
 #include <unordered_map>
 #include <unordered_set>
@@ -52,7 +53,8 @@ struct Store {
   Arena arena;  // for what is found out when all files are read
   std::vector<std::unique_ptr<File>> configurations;  // of the options that they set
   std::unordered_set<Type, TypeHash> types;
-  std::unordered_set<std::string> names;  // that full names point to
+  std::set<std::vector<const ClassDef*>> class_choices;  // of types
+  std::unordered_set<std::string> names;                 // that full names point to
   std::unordered_map<std::string_view, std::vector<const Call*>> calls_by_name;
   // Of "torch.optim.*"; filled when they are asked for first.
   std::unordered_map<std::string_view, std::vector<const Call*>> calls_by_prefix;

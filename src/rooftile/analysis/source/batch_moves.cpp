@@ -346,16 +346,20 @@ std::vector<const FunctionDef*> collate_functions(const SourceFacts& facts, cons
   if (collate == nullptr || collate->unpacked) return {};
   if (const FunctionDef* known = collate->value->type->function) return {known};
   const Expr* named = resolved(collate->value);
-  const bool is_method = named->kind == ExprKind::attribute && !named->children().empty() &&
-                         named->children().front()->type->is(TypeKind::unknown);
+  if (named->kind != ExprKind::attribute || named->children().empty()) return {};
   std::vector<const FunctionDef*> functions;
-  if (!is_method) return functions;
+  const auto add_own = [&](const ClassDef* def) {
+    const FunctionDef* own = def->method(named->word());
+    const bool is_new = own != nullptr && std::ranges::find(functions, own) == functions.end();
+    if (is_new && own->class_def == def) functions.push_back(own);
+  };
+  const Type& owner = *named->children().front()->type;
+  std::ranges::for_each(owner.classes(), add_own);
+  if (!owner.is(TypeKind::unknown)) return functions;
   for (const Program* program : training_programs_of(facts, *loader.file)) {
     for (const File* file : program->files) {
       for (const ClassDef* def : file->classes) {
-        const FunctionDef* own = def->is_dataset ? def->method(named->word()) : nullptr;
-        const bool is_new = own != nullptr && std::ranges::find(functions, own) == functions.end();
-        if (is_new && own->class_def == def) functions.push_back(own);
+        if (def->is_dataset) add_own(def);
       }
     }
   }

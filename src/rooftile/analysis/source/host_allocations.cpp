@@ -212,6 +212,7 @@ class AllocationSearch {
       case ExprKind::tuple:
         return is_added_to(part) ? SourceStep::found : SourceStep::go_on;
       case ExprKind::attribute:
+        if (is_one_of(part.word(), {"T", "mT", "data"})) return SourceStep::go_on;
         return part.type->is(TypeKind::unknown) ? SourceStep::stop : SourceStep::found;
       default:
         return SourceStep::found;

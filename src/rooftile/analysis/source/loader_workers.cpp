@@ -14,19 +14,59 @@ namespace {
 
 constexpr int kMaxValues = 8;
 
-// What takes no time for one sample: casts, views and a random place.
-bool is_cheap(const Call& call) {
-  if (call.target != nullptr) return false;
-  if (is_one_of(call.name, {"torch.tensor", "torch.as_tensor", "torch.from_numpy", "torch.randint",
-                            "len", "tuple", "int", "float", "dict", "numpy.random.randint",
-                            "random.randint", "random.randrange", "numpy.float32", "numpy.float64",
-                            "numpy.int64", "numpy.array", "numpy.asarray"})) {
+bool only_cheap(const FunctionDef& function, int depth);
+
+// What takes no time for one sample: casts, views, small arrays, a random place, and functions of
+// the project that do no more.
+bool is_cheap(const Call& call, int depth) {
+  constexpr int kMaxDepth = 3;
+  if (call.target != nullptr) return depth < kMaxDepth && only_cheap(*call.target, depth + 1);
+  if (call.name.starts_with("random.") || call.name.starts_with("numpy.random.")) return true;
+  if (is_one_of(call.name, {"torch.tensor",
+                            "torch.as_tensor",
+                            "torch.from_numpy",
+                            "torch.zeros",
+                            "torch.ones",
+                            "torch.full",
+                            "torch.arange",
+                            "torch.cat",
+                            "torch.stack",
+                            "torch.randint",
+                            "torch.rand",
+                            "torch.randn",
+                            "torch.randperm",
+                            "len",
+                            "tuple",
+                            "list",
+                            "int",
+                            "float",
+                            "bool",
+                            "str",
+                            "dict",
+                            "min",
+                            "max",
+                            "abs",
+                            "range",
+                            "isinstance",
+                            "numpy.float32",
+                            "numpy.float64",
+                            "numpy.int64",
+                            "numpy.array",
+                            "numpy.asarray",
+                            "numpy.zeros",
+                            "numpy.ones",
+                            "numpy.arange",
+                            "numpy.stack",
+                            "numpy.concatenate"})) {
     return true;
   }
   if (call.receiver == nullptr && call.method == "slice") return true;
-  return is_one_of(call.method,
-                   {"float", "long", "int", "bool", "LongTensor", "FloatTensor", "Tensor", "astype",
-                    "clone", "copy", "item", "size", "type", "unsqueeze", "squeeze"});
+  return is_one_of(
+      call.method,
+      {"float",      "double",      "half",    "long",   "int",   "short",   "byte",      "bool",
+       "LongTensor", "FloatTensor", "Tensor",  "astype", "clone", "copy",    "item",      "size",
+       "type",       "unsqueeze",   "squeeze", "numpy",  "view",  "reshape", "transpose", "permute",
+       "contiguous", "detach",      "flatten", "numel",  "dim"});
 }
 
 // `with h5py.File(path) as f: …` in a method that loads, or `f = h5py.File(path)` and `f.close()`:
@@ -55,14 +95,22 @@ bool reads_files(const ClassDef& def) {
 }
 
 bool only_indexes(const ClassDef& def) {
-  const FunctionDef* get = def.method("__getitem__");
-  if (get == nullptr || reads_files(def)) return false;
+  if (reads_files(def)) return false;
+  const auto line = lineage(&def);
+  const auto owner = std::ranges::find_if(
+      line, [](const ClassDef* each) { return each->method("__getitem__") != nullptr; });
+  if (owner == line.end()) return false;
+  const FunctionDef* get = (*owner)->method("__getitem__");
+  return only_cheap(*get, 0);
+}
+
+bool only_cheap(const FunctionDef& function, int depth) {
   bool only = true;
-  for_statements(get->body, [&](const Statement& statement) {
+  for_statements(function.body, [&](const Statement& statement) {
     if (statement.kind == StatementKind::raise_) return;  // no sample comes of it
     for_own_expressions(statement, [&](const Expr* expr) {
       visit(expr, [&](const Expr& part) {
-        only = only && (part.call() == nullptr || is_cheap(*part.call()));
+        only = only && (part.call() == nullptr || is_cheap(*part.call(), depth));
         return only;
       });
     });
@@ -185,9 +233,11 @@ bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth) {
   const bool is_list =
       type.is(TypeKind::container) && !type.guessed && dataset->kind == ExprKind::attribute;
   if (is_list && (type.element == nullptr || !type.element->is(TypeKind::dataset))) return true;
-  if (type.class_def != nullptr) {
-    if (is_iterable_dataset(*type.class_def)) return true;
-    return only_indexes(*type.class_def) && !wraps_others(facts, type.made_by, depth);
+  if (!type.classes().empty()) {
+    return std::ranges::all_of(type.classes(), [&](const ClassDef* def) {
+      return is_iterable_dataset(*def) ||
+             (only_indexes(*def) && !wraps_others(facts, type.made_by, depth));
+    });
   }
   const Call* call = dataset->call() != nullptr ? dataset->call() : type.made_by;
   if (call == nullptr) {

@@ -71,13 +71,15 @@ Answer media_of(const Call& made) {
   bool has_media = false, is_open = false;
   visit(made.expr, [&](const Expr& part) {
     const Expr* inner = resolved(&part);
-    const ClassDef* def = inner->type->class_def;
+    const auto classes = inner->type->classes();
     const bool is_given = &part != made.expr;
     has_media = has_media || (inner->call() != nullptr && is_of_media(*inner->call())) ||
-                (def != nullptr && def->is_dataset && reads_media(*def));
+                std::ranges::any_of(classes, [](const ClassDef* def) {
+                  return def->is_dataset && reads_media(*def);
+                });
     is_open = is_open || (is_given && inner->kind == ExprKind::name &&
                           (inner->type->is(TypeKind::unknown) ||
-                           (inner->type->is(TypeKind::dataset) && def == nullptr)));
+                           (inner->type->is(TypeKind::dataset) && classes.empty())));
     return !has_media;
   });
   if (has_media) return Answer::yes;

@@ -77,7 +77,7 @@ class Linker {
         if (contains(call->method, "backward")) training_.insert(call->function);
       }
       for (const Statement* statement : file->statements) {
-        note_object(*statement);
+        note_member(*statement);
         note_returned(*statement);
         note_function(*statement);
       }
@@ -93,7 +93,6 @@ class Linker {
         if (call->method.empty()) continue;
         if (has_unknown_receiver(*call)) {
           link_by_name(const_cast<Call&>(*call));
-          link_chosen(const_cast<Call&>(*call));
         } else {
           link_overrides(const_cast<Call&>(*call));
         }
@@ -145,18 +144,6 @@ class Linker {
     held_[place_of(statement)][statement.target->word()].push_back(function);
   }
 
-  // `net = Large(n)`
-  void note_object(const Statement& statement) {
-    note_member(statement);
-    const bool sets = statement.kind == StatementKind::assignment && statement.target != nullptr &&
-                      statement.target->kind == ExprKind::name && statement.value != nullptr &&
-                      statement.value->call() != nullptr;
-    if (!sets) return;
-    const Type& made = *statement.value->type;
-    if (made.class_def == nullptr || made.made_by != statement.value->call()) return;
-    objects_[place_of(statement)][statement.target->word()].push_back(made.class_def);
-  }
-
   // `return train_slowly` of a function that makes several.
   void note_returned(const Statement& statement) {
     const bool returns = statement.kind == StatementKind::return_ && statement.value != nullptr;
@@ -184,31 +171,6 @@ class Linker {
     if (call.function == call.target->outer || call.expr->children().empty()) return;
     const auto made = returned_.find(call.target->outer);
     if (made != returned_.end() && made->second.size() > 1) link(call, made->second);
-  }
-
-  const FunctionDef* method_of(const ClassDef& def, std::string_view name) const {
-    for (const ClassDef* each : lineage(facts_.store(), &def)) {
-      if (const FunctionDef* method = each->method(name)) return method;
-    }
-    return nullptr;
-  }
-
-  // `net.run()` after `if args.large: net = Large(n)` and `else: net = Small(n)`.
-  void link_chosen(Call& call) {
-    const bool is_named = call.target == nullptr && call.receiver->kind == ExprKind::name &&
-                          call.receiver->binding() == nullptr && call.statement != nullptr;
-    if (!is_named) return;
-    const auto place = objects_.find(place_of(*call.statement));
-    if (place == objects_.end()) return;
-    const auto found = place->second.find(call.receiver->word());
-    if (found == place->second.end() || found->second.size() > kMaxNamesakes) return;
-    std::vector<const FunctionDef*> methods;
-    for (const ClassDef* def : found->second) {
-      const FunctionDef* method = method_of(*def, call.method);
-      const bool is_new = method != nullptr && std::ranges::find(methods, method) == methods.end();
-      if (is_new) methods.push_back(method);
-    }
-    link(call, methods);
   }
 
   void link_by_name(Call& call) {
@@ -357,10 +319,6 @@ class Linker {
 
   SourceFacts& facts_;
   std::unordered_map<std::string_view, std::vector<const FunctionDef*>> methods_;
-  // Own classes that are assigned to a variable, by where it stands and its name.
-  std::unordered_map<const void*,
-                     std::unordered_map<std::string_view, std::vector<const ClassDef*>>>
-      objects_;
   // Functions that a variable stands for.
   std::unordered_map<const void*,
                      std::unordered_map<std::string_view, std::vector<const FunctionDef*>>>

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "rooftile/base/text.h"
+#include "rooftile/readers/python/derive.h"
 #include "rooftile/readers/python/known_names.h"
 
 namespace rooftile::source {
@@ -274,6 +275,25 @@ void Inference::record_globals(const File& file) {
   }
 }
 
+// `Net(**options)`: what is in the dictionary, once that is known.
+void Inference::pass_unpacked_arguments() {
+  follow_unpacked_arguments(facts_);
+  for (const auto& file : facts_.files) {
+    for (const Call* call : file->calls) {
+      if (call->target == nullptr) continue;
+      const auto& parameters = call->target->parameters;
+      for (const Argument& argument : call->arguments) {
+        if (!argument.followed) continue;
+        const auto named = std::ranges::find(parameters, argument.name, &Parameter::name);
+        if (named == parameters.end()) continue;
+        pass(*call->target, static_cast<std::size_t>(named - parameters.begin()),
+             argument.value->type);
+      }
+    }
+  }
+  visit_queued();
+}
+
 void Inference::run() {
   // The sources of transformers and of PyTorch need less than 0.1 visits for each byte.
   constexpr std::uint64_t kVisitsPerByte = 10, kLeastVisits = 4'000'000;
@@ -302,6 +322,7 @@ void Inference::run() {
       visit_queued();
     }
   }
+  pass_unpacked_arguments();
   constexpr int kRounds = 2;
   for (int round = 0; round < kRounds; ++round) visit_stale_modules();
   for (const auto& file : facts_.files) record_globals(*file);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <deque>
+#include <functional>
 #include <memory_resource>
 #include <optional>
 #include <string>
@@ -77,6 +78,7 @@ class Inference {
   void visit_queued();
   void record_options_of_functions();
   void visit_stale_modules();
+  void pass_unpacked_arguments();
   void enqueue(const FunctionDef& def);
   void read_again(const ClassDef& def);
   void bind_parameters(const FunctionDef& def);
@@ -147,6 +149,10 @@ class Inference {
   const Type* written_item(const Type& container, const Expr& index) const;
   const Expr* chosen_module(const Type& container, const Expr& index) const;
   const Type* chosen_type(const Expr& conditional);
+  const Type* chosen_operand(Expr& expr);
+  const Type* either(const Type* a, const Type* b);
+  std::optional<bool> fixed_truth(const Expr& condition);
+  std::optional<bool> stored_truth(std::string_view attribute);
   const Type* own_member(const ClassDef* def, std::string_view word, const Statement** binding);
   const Type* tensor_attribute(const Type& object, std::string_view word);
   const Type* attribute_type(const Type& object, std::string_view word, const Statement** binding);
@@ -164,6 +170,9 @@ class Inference {
 
   // Calls (inference_call.cpp, inference_method.cpp).
   const Type* infer_call(Expr& expr);
+  const Type* call_of(Call& call, const Type& type);
+  const Type* call_of_each(Call& call, const Type& type,
+                           const std::function<const Type*(const Type&)>& call_of_one);
   const Type* own_function_call(Call& call, const FunctionDef& def, bool bound);
   const Type* own_class_call(Call& call, const ClassDef& def);
   const Type* library_result(Call& call, const Known& known);
@@ -244,6 +253,8 @@ class Inference {
   const Type* tensor(Residence residence, bool requires_grad = false);
   const Type* container_of(const Type* element);
   const Type* join(const Type* a, const Type* b);
+  Type joined(const Type& a, const Type& b);
+  const std::vector<const ClassDef*>* choices(const Type& a, const Type& b);
   const Type* combine(const Type* a, const Type* b);
   const Type* with_residence(const Type& type, Residence residence);
   const Type* guess(const Type* type, std::string_view name);
@@ -256,6 +267,7 @@ class Inference {
       simple_types_{};
   std::pmr::monotonic_buffer_resource scope_memory_;
   std::deque<Scope> scopes_;
+  std::unordered_map<std::string_view, std::optional<bool>> stored_truths_;  // of attributes
   std::unordered_map<const FunctionDef*, Scope*> function_scopes_;
   std::unordered_map<const File*, Scope*> module_scopes_;
   // Of scopes that import *, in the order in which names are looked for.

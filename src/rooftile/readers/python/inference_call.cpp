@@ -42,8 +42,36 @@ const Type* Inference::infer_call(Expr& expr) {
       return library_result(call, what);
     }
   }
-  const Type& type = picked != nullptr ? *picked : *callee.type;
+  return call_of(call, picked != nullptr ? *picked : *callee.type);
+}
+
+// What is called is one of several classes or their objects: it may run the code of each, and
+// stands for the first; it has a name where they agree on it.
+const Type* Inference::call_of_each(Call& call, const Type& type,
+                                    const std::function<const Type*(const Type&)>& call_of_one) {
+  const Type* made = nullptr;
+  const FunctionDef* first = nullptr;
+  std::string_view name;
+  for (const ClassDef* def : *type.choices) {
+    Type one = type;
+    one.class_def = def;
+    one.choices = nullptr;
+    call.target = nullptr;
+    made = join(made, call_of_one(*store_.intern(one)));
+    if (first == nullptr) first = call.target;
+    name = def == type.choices->front() || name == call.name ? call.name : std::string_view();
+  }
+  call.target = first;
+  call.name = name;
+  return made;
+}
+
+const Type* Inference::call_of(Call& call, const Type& type) {
+  const Expr& callee = *call.expr->children()[0];
   call.name = {};
+  if (type.choices != nullptr) {
+    return call_of_each(call, type, [&](const Type& one) { return call_of(call, one); });
+  }
   if (type.is(TypeKind::function) && type.function != nullptr) {
     const bool is_of_class =
         call.receiver != nullptr && call.receiver->type->is(TypeKind::class_) &&
@@ -67,10 +95,18 @@ const Type* Inference::infer_call(Expr& expr) {
   }
   const bool callable = type.is(TypeKind::module) || type.is(TypeKind::loss) ||
                         find_method(type.class_def, "__call__") != nullptr;
-  if (call.receiver != nullptr && !callable) {
-    return method_call(call, *call.receiver->type);
-  }
-  return value_call(call, type);
+  if (call.receiver == nullptr || callable) return value_call(call, type);
+  const Type& receiver = *call.receiver->type;
+  // What libraries do to an object does not depend on its own class.
+  const bool is_own = receiver.choices != nullptr &&
+                      std::ranges::any_of(*receiver.choices, [&](const ClassDef* def) {
+                        return find_method(def, call.method) != nullptr;
+                      });
+  if (!is_own) return method_call(call, receiver);
+  return call_of_each(call, receiver, [&](const Type& one) {
+    const bool has_it = find_method(one.class_def, call.method) != nullptr;
+    return has_it ? method_call(call, one) : &unknown_type();
+  });
 }
 
 void Inference::pass(const FunctionDef& def, std::size_t index, const Type* type) {
@@ -367,10 +403,19 @@ Residence Inference::written_residence(const Expr* expr, int depth) {
       if (asks_for_unset_gpu(*expr->children()[1], depth)) {
         return device_residence(expr->children()[2], depth + 1);
       }
+      if (const auto asked = fixed_truth(*expr->children()[1])) {
+        return device_residence(expr->children()[*asked ? 0 : 2], depth + 1);
+      }
       const Residence yes = device_residence(expr->children()[0], depth + 1);
       const Residence no = device_residence(expr->children()[2], depth + 1);
       // The usual "cuda" if torch.cuda.is_available() else "cpu".
       return yes == Residence::gpu || no == Residence::gpu ? Residence::gpu : yes;
+    }
+    case ExprKind::logical: {  // args.device or "cuda"
+      for (const Expr* child : expr->children()) {
+        if (device_residence(child, depth + 1) == Residence::gpu) return Residence::gpu;
+      }
+      return Residence::unknown;
     }
     case ExprKind::binary:
       return expr->children().empty() ? Residence::unknown

@@ -3,6 +3,7 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/inference.h"
+#include "rooftile/script/flow/queries.h"
 
 namespace rooftile::source {
 
@@ -251,6 +252,39 @@ const FunctionDef* Inference::static_method(const ClassDef* def, std::string_vie
   return find_method(def, is_applied ? "forward" : name);
 }
 
+// Of a condition that no option changes.
+std::optional<bool> Inference::fixed_truth(const Expr& condition) {
+  const script::KnownValue asked = script::known_value(facts_, condition, nullptr);
+  if (asked.is_configurable()) return std::nullopt;
+  if (const auto truth = asked.truth()) return truth;
+  const bool is_option = store_.options.contains(condition.word());
+  return condition.kind == ExprKind::attribute && !is_option ? stored_truth(condition.word())
+                                                             : std::nullopt;
+}
+
+// What all files give attributes of the name, of whatever object: `config.use_gpu = False` in each
+// program, None before.
+std::optional<bool> Inference::stored_truth(std::string_view attribute) {
+  const auto [place, is_new] = stored_truths_.try_emplace(attribute);
+  if (!is_new) return place->second;
+  std::optional<bool> truth;
+  bool is_same = true;
+  for (const auto& file : facts_.files) {
+    for (const Statement* each : file->statements) {
+      const bool stores = each->kind == StatementKind::assignment && each->target != nullptr &&
+                          each->target->kind == ExprKind::attribute &&
+                          each->target->word() == attribute && each->value != nullptr;
+      if (!stores || each->value->kind == ExprKind::none) continue;
+      const bool is_plain = each->value->kind == ExprKind::boolean;
+      const bool value = each->value->word() == "True";
+      is_same = is_same && is_plain && (!truth || *truth == value);
+      truth = value;
+    }
+  }
+  if (!is_same) truth.reset();
+  return stored_truths_[attribute] = truth;
+}
+
 // `Large if large else Small` of two classes is the one that a default run takes.
 const Type* Inference::chosen_type(const Expr& conditional) {
   if (conditional.children().size() != 3) return &unknown_type();
@@ -269,10 +303,22 @@ const Type* Inference::chosen_type(const Expr& conditional) {
     if (asked.is_false() || asked.kind == ValueKind::none) return no;
   }
   if (yes->residence != no->residence) {
-    const Value asked = facts_.value(conditional.children()[1]);
-    if (asked.fixed()) return asked.is_true() ? yes : no;
+    const auto asked = fixed_truth(*conditional.children()[1]);
+    if (asked) return *asked ? yes : no;
   }
-  return join(yes, no);
+  return either(yes, no);
+}
+
+// The CPU, or a device that is not known, is not known.
+const Type* Inference::either(const Type* a, const Type* b) {
+  const auto is_open = [](const Type* type) {
+    return type->is(TypeKind::unknown) || (type->is(TypeKind::device) && type->guessed);
+  };
+  const auto is_cpu = [](const Type* type) {
+    return type->is(TypeKind::device) && type->residence == Residence::host;
+  };
+  const bool is_device = (is_cpu(a) && is_open(b)) || (is_open(a) && is_cpu(b));
+  return is_device ? simple(TypeKind::device) : join(a, b);
 }
 
 }  // namespace rooftile::source

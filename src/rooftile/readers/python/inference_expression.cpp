@@ -376,9 +376,19 @@ const Type& kept_type(const Expr& operation) {
 
 }  // namespace
 
+// `args.device or "cpu"`
+const Type* Inference::chosen_operand(Expr& expr) {
+  const Type* chosen = nullptr;
+  for (const Expr* child : expr.children()) {
+    const Type* each = infer(child);
+    chosen = chosen == nullptr ? each : either(chosen, each);
+  }
+  return chosen == nullptr ? &unknown_type() : chosen;
+}
+
 const Type* Inference::infer_operation(Expr& expr) {
   // Before the children are visited: a second visit of each would double at every level.
-  if (expr.kind == ExprKind::logical && expr.word() != "not") return join_children(expr);
+  if (expr.kind == ExprKind::logical && expr.word() != "not") return chosen_operand(expr);
   const Type* joined = nullptr;
   bool all_numbers = true;
   for (const Expr* child : expr.children()) {

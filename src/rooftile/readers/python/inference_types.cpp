@@ -1,4 +1,8 @@
 // Types of inference.h: made once each, and joined.
+#include <algorithm>
+#include <span>
+#include <utility>
+
 #include "rooftile/readers/python/inference.h"
 #include "rooftile/readers/python/known_names.h"
 
@@ -43,11 +47,14 @@ const Type* Inference::with_residence(const Type& type, Residence residence) {
 
 namespace {
 
-// A device is a GPU with the CPU as the fallback.
+// A device is a GPU with the CPU as the fallback; the CPU or what is not known is not known.
 Residence joined_residence(const Type& a, const Type& b) {
+  if (a.is(TypeKind::device) && a.residence != b.residence) {
+    return a.on_gpu() || b.on_gpu() ? Residence::gpu : Residence::unknown;
+  }
   if (a.residence == Residence::unknown) return b.residence;
-  if (b.residence == Residence::unknown || a.residence == b.residence) return a.residence;
-  return a.is(TypeKind::device) ? Residence::gpu : Residence::unknown;
+  return b.residence == Residence::unknown || a.residence == b.residence ? a.residence
+                                                                         : Residence::unknown;
 }
 
 // By an annotation alone: whichever module it is.
@@ -55,8 +62,23 @@ bool is_any_module(const Type& type) {
   return type.is(TypeKind::module) && type.class_def == nullptr && type.name == kAnyModule;
 }
 
+}  // namespace
+
+// The classes of both; null where one's are not known, or where there are too many.
+const std::vector<const ClassDef*>* Inference::choices(const Type& a, const Type& b) {
+  constexpr std::size_t kMaxChoices = 8;
+  std::vector<const ClassDef*> both;
+  for (const Type* one : {&a, &b}) {
+    if (one->classes().empty()) return nullptr;
+    for (const ClassDef* def : one->classes()) {
+      if (std::ranges::find(both, def) == both.end()) both.push_back(def);
+    }
+  }
+  return both.size() > kMaxChoices ? nullptr : &*store_.class_choices.insert(both).first;
+}
+
 // Of two types of one kind.
-Type joined(const Type& a, const Type& b) {
+Type Inference::joined(const Type& a, const Type& b) {
   Type both = a;
   both.residence = joined_residence(a, b);
   both.requires_grad = a.requires_grad || b.requires_grad;
@@ -67,9 +89,11 @@ Type joined(const Type& a, const Type& b) {
   if (is_any_module(a)) {
     both.name = b.name;
     both.class_def = b.class_def;
+    both.choices = b.choices;
   } else if (!is_any_module(b)) {
     if (a.name != b.name) both.name = {};
     if (a.class_def != b.class_def) both.class_def = nullptr;
+    both.choices = both.class_def == nullptr ? choices(a, b) : nullptr;
   }
   if (a.made_by == nullptr) both.made_by = b.made_by;
   if (a.element != b.element) both.element = nullptr;
@@ -77,11 +101,11 @@ Type joined(const Type& a, const Type& b) {
   return both;
 }
 
-}  // namespace
-
 const Type* Inference::join(const Type* a, const Type* b) {
-  if (a == b || b == nullptr || b->is(TypeKind::unknown)) return a;
-  if (a == nullptr || a->is(TypeKind::unknown)) return b;
+  if (a == b || b == nullptr) return a;
+  if (a == nullptr) return b;
+  if (b->is(TypeKind::unknown)) return a;
+  if (a->is(TypeKind::unknown)) return b;
   if (a->guessed && !b->guessed) return b;
   if (b->guessed && !a->guessed) return a;
   if (a->kind != b->kind) {

@@ -45,6 +45,8 @@ class Follower {
   }
 
   std::vector<Argument> take() { return std::move(items_); }
+  // What another branch than the last gives.
+  std::vector<Argument> take_alternatives() { return std::move(alternatives_); }
   // Whether two branches, of which one runs, set an item.
   bool differs() const { return differs_; }
 
@@ -65,6 +67,12 @@ class Follower {
       if (is_else && has_first) return true;
     }
     return false;
+  }
+
+  void keep_alternatives(const Statement& next) {
+    for (const Argument& item : items_) {
+      if (excludes(item.value->statement, &next)) alternatives_.push_back(item);
+    }
   }
 
   void add(std::string_view name, const Expr* value) {
@@ -181,6 +189,7 @@ class Follower {
           statement->value != nullptr) {
         const Expr& target = *statement->target;
         if (target.kind == ExprKind::name && target.word() == variable) {
+          keep_alternatives(*statement);
           all = follow(*statement->value, depth + 1);
           found = true;
         } else if (is_item_of(target, variable)) {
@@ -294,7 +303,7 @@ class Follower {
   }
 
   const Call& call_;
-  std::vector<Argument> items_;
+  std::vector<Argument> items_, alternatives_;
   std::size_t looked_at_ = 0;
   bool differs_ = false;
   bool is_elsewhere_ = false;  // in a function that the call's arguments come from
@@ -313,6 +322,7 @@ void follow(Call& call, Arena& arena) {
                        follower.follow(*value.children()[0]) && !follower.differs();
     unknown = unknown || !known;
     for (Argument& item : follower.take()) all.push_back(item);
+    for (Argument& item : follower.take_alternatives()) all.push_back(item);
   }
   call.arguments = arena.copy(std::span<const Argument>(all));
   call.unknown_arguments = unknown;
@@ -340,6 +350,11 @@ void index_calls(SourceFacts& facts) {
       if (!call->name.empty()) store.calls_by_name[call->name].push_back(call);
       if (!call->method.empty()) store.calls_by_method[call->method].push_back(call);
       const Type& made = *call->expr->type;
+      if (call->name.empty() && made.made_by == call) {
+        for (const ClassDef* def : made.classes()) {
+          store.calls_by_name[def->full_name].push_back(call);
+        }
+      }
       if (made.made_by == call) store.calls_by_kind[made.kind].push_back(call);
       if (call->function != nullptr) {
         const_cast<FunctionDef*>(call->function)->calls.push_back(call);

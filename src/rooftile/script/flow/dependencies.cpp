@@ -122,6 +122,7 @@ void Flow::connect_value(NodeId id) {
       return is_constant(id, name);
     }
     case Op::iterate:
+      if (connect_index(id, function, function.values[made.operands[0]])) return;
       return depend(id, pass_of(node_of(function, made.operands[0], key.context)));
     case Op::element:
       depend_on_operands(Rule::items);
@@ -130,6 +131,20 @@ void Flow::connect_value(NodeId id) {
     default:
       return may_be_anything(id);
   }
+}
+
+// `for i in range(n)`
+bool Flow::connect_index(NodeId id, const Function& function, const Instruction& iterated) {
+  const source::Call* call = iterated.op == Op::call ? iterated.expr->call() : nullptr;
+  const bool counts = call != nullptr && call->name == "range" && call->arguments.size() == 1 &&
+                      !call->arguments.front().unpacked;
+  const std::optional<NodeId> limit =
+      counts ? node_of(call->arguments.front().value, &function, nodes_[id].key.context)
+             : std::nullopt;
+  if (!limit) return false;
+  nodes_[id].rule = Rule::index;
+  depend(id, *limit);
+  return true;
 }
 
 void Flow::connect_block(NodeId id) {

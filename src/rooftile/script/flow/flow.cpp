@@ -194,6 +194,8 @@ bool Flow::update(NodeId id) {
       return mine.value.join(of_reduction(mine));
     case Rule::format:
       return mine.value.join(of_format(mine));
+    case Rule::index:
+      return mine.value.join(of_index(mine));
     case Rule::items:  // after the list itself
       return mine.value.join(joined(mine, 1));
     case Rule::block:

@@ -105,6 +105,7 @@ class Flow {
     reduce,     // min(), max(), abs(), len()
     format,     // an f-string
     items,      // of the list that the first is: those that an unpacking or a loop takes
+    index,      // of the passes of a loop, as many as the first says
   };
 
   // What a block brings.
@@ -139,6 +140,7 @@ class Flow {
   // What nodes depend on (dependencies.cpp, call_dependencies.cpp).
   void connect(NodeId id);
   void connect_value(NodeId id);
+  bool connect_index(NodeId id, const Function& function, const Instruction& iterated);
   void connect_block(NodeId id);
   void connect_phi(NodeId id, const Function& function, const Instruction& phi);
   void connect_parameter(NodeId id, const Function& function, const Instruction& made);
@@ -187,6 +189,7 @@ class Flow {
   KnownValue of_conversion(const Node& node);
   KnownValue of_reduction(const Node& node) const;
   KnownValue of_format(const Node& node);
+  KnownValue of_index(const Node& node) const;
   Reach reach_of_block(const Node& node) const;
   Reach reach_of_edge(const Node& node, std::size_t& next, BlockId from, BlockId to) const;
   const Instruction& instruction(const Node& node) const;

@@ -199,6 +199,10 @@ const ValueCase kOptions[] = {
     {"import torch\nask(torch.cuda.is_available())", "True by default"},
     {"import torch\nask('cuda' if torch.cuda.is_available() else 'cpu')", "'cuda' by default"},
     {"import torch\nd = torch.device('cuda')\nask(d.type == 'cuda')", "True by default"},
+    {"for i in range(1):\n  ask(i)", "0"},
+    {"n = 1\nfor i in range(n):\n  ask(i == n - 1)", "True"},
+    {"for i in range(2):\n  ask(i)", "?"},
+    {"for i in range(1, 2):\n  ask(i)", "?"},
     {"exec(open('c.py').read())\nn = 3\ndef f():\n  ask(n)", "3 by default"},
 };
 INSTANTIATE_TEST_SUITE_P(Options, FlowValues, testing::ValuesIn(kOptions));

@@ -218,6 +218,16 @@ KnownValue Flow::of_reduction(const Node& node) const {
   return weakened(integer_constant(count, made.expr), certainty);
 }
 
+// A loop of one pass counts no further than 0.
+KnownValue Flow::of_index(const Node& node) const {
+  const KnownValue& passes = nodes_[node.dependencies.front().node].value;
+  if (passes.is_never_made()) return {};
+  const Value* only = passes.only();
+  const bool is_one = only != nullptr && only->is(std::int64_t{1});
+  return is_one ? weakened(integer_constant(0, instruction(node).expr), only->certainty)
+                : KnownValue::anything();
+}
+
 // f"cuda:{index}" of single constants, without formats
 KnownValue Flow::of_format(const Node& node) {
   const Instruction& made = instruction(node);
