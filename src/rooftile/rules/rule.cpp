@@ -1,5 +1,7 @@
 #include "rooftile/rules/rule.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -9,6 +11,7 @@
 #include "rooftile/analysis/trace/gain.h"
 #include "rooftile/base/pattern.h"
 #include "rooftile/rules/gate.h"
+#include "rooftile/script/library/library.h"
 #include "rooftile/script/reach/reach.h"
 #include "rooftile/workload/trace_summary.h"
 
@@ -79,10 +82,57 @@ void scale_to_measured(const RuleInput& input, Finding& finding) {
   if (measured < modelled.low) finding.saving->low = std::min(finding.saving->low, Seconds(0));
 }
 
-bool is_in_code_that_runs(const source::SourceFacts& facts, const Finding& finding) {
+const source::File* file_of(const source::SourceFacts& facts, const Finding& finding) {
   const auto file = std::ranges::find(facts.files, finding.location.file, &source::File::path);
-  return finding.spot.line <= 0 || file == facts.files.end() ||
-         source::is_reached(facts, **file, static_cast<std::size_t>(finding.spot.line));
+  return finding.spot.line <= 0 || file == facts.files.end() ? nullptr : file->get();
+}
+
+bool is_in_code_that_runs(const source::SourceFacts& facts, const Finding& finding) {
+  const source::File* file = file_of(facts, finding);
+  return file == nullptr ||
+         source::is_reached(facts, *file, static_cast<std::size_t>(finding.spot.line));
+}
+
+// What a default run does not do costs it nothing.
+void lower_if_off_by_default(const source::SourceFacts& facts, Finding& finding) {
+  const source::File* file = file_of(facts, finding);
+  const bool is_off =
+      file != nullptr &&
+      source::is_off_by_default(facts, *file, static_cast<std::size_t>(finding.spot.line));
+  if (!is_off) return;
+  finding.own_level = Level::info;
+  finding.evidence.push_back(Evidence::found("only a switch that is off by default leads here"));
+}
+
+// Where the project says that it runs on a PyTorch that lacks what the fix uses, it says so and
+// changes nothing.
+void name_version(const source::SourceFacts& facts, Fix& fix) {
+  source::TorchVersion needed = script::torch_needed_by(fix.text);
+  for (const TextEdit& edit : fix.edits) {
+    needed = std::max(needed, script::torch_needed_by(edit.replacement));
+  }
+  if (!facts.runs_before(needed)) return;
+  fix.text += fmt::format("; needs PyTorch {}.{}, the project names {}.{}", needed.major,
+                          needed.minor, facts.least_torch->major, facts.least_torch->minor);
+  fix.edits.clear();
+  fix.safe = false;
+}
+
+void append(std::vector<Finding>&& more, std::vector<Finding>& findings) {
+  std::ranges::move(more, std::back_inserter(findings));
+}
+
+bool is_in_notebook(const Finding& finding) { return finding.location.file.ends_with(".ipynb"); }
+
+// What a notebook has word for word as a script does is a copy of it.
+void leave_copies_out(std::vector<Finding>& findings) {
+  std::set<std::string> in_scripts;
+  for (const Finding& each : findings) {
+    if (!is_in_notebook(each)) in_scripts.insert(each.message);
+  }
+  std::erase_if(findings, [&](const Finding& each) {
+    return is_in_notebook(each) && in_scripts.contains(each.message);
+  });
 }
 
 // What two programs have at one place counts once; what no program runs, unless it is
@@ -90,19 +140,20 @@ bool is_in_code_that_runs(const source::SourceFacts& facts, const Finding& findi
 void detect_in_scripts(const Rule& rule, const source::SourceFacts& facts, const Device* gpu,
                        std::vector<Finding>& findings) {
   std::set<std::tuple<std::string, std::int64_t, std::int64_t, std::string>> seen;
+  std::vector<Finding> found;
   for (Finding& finding : rule.in_scripts(facts, gpu)) {
     const SourceSpot& spot = finding.spot;
     if (!seen.emplace(finding.location.file, spot.line, spot.column, finding.message).second) {
       continue;
     }
     if (!is_in_code_that_runs(facts, finding)) continue;
+    name_version(facts, finding.fix);
     if (rule.level_in_scripts) finding.own_level = rule.level_in_scripts;
-    findings.push_back(std::move(finding));
+    if (rule.level != Level::error) lower_if_off_by_default(facts, finding);
+    found.push_back(std::move(finding));
   }
-}
-
-void append(std::vector<Finding>&& more, std::vector<Finding>& findings) {
-  std::ranges::move(more, std::back_inserter(findings));
+  leave_copies_out(found);
+  append(std::move(found), findings);
 }
 
 void append_of_traces(const Rule& rule, std::vector<Finding>&& more,

@@ -83,5 +83,55 @@ TEST(RunRules, WhatAnotherFindingIncludesIsInformation) {
   EXPECT_EQ(run_rules(workload, alone)[0].level, Level::advice);
 }
 
+std::vector<Finding> find_fused(const source::SourceFacts&) {
+  Finding finding;
+  finding.location.file = "train.py";
+  finding.fix = {
+      "Pass fused=True", Exactness::exact_arithmetic, {{"train.py", 0, 0, "fused=True"}}, true};
+  return {finding};
+}
+
+TEST(RunRules, WhatTheNamedPyTorchLacksIsSaidAndNotWritten) {
+  const Rule rule{.id = "a/fused", .in_scripts = find_fused};
+  const Rule* const rules[] = {&rule};
+  const auto fix_on = [&](std::optional<source::TorchVersion> least) {
+    auto facts = std::make_shared<source::SourceFacts>();
+    facts->least_torch = least;
+    Workload workload;
+    workload.source = facts;
+    return run_rules(workload, rules).front().fix;
+  };
+  const Fix old = fix_on(source::TorchVersion{1, 8});
+  EXPECT_EQ(old.text, "Pass fused=True; needs PyTorch 2.0, the project names 1.8");
+  EXPECT_TRUE(old.edits.empty());
+  EXPECT_FALSE(old.safe);
+  for (const auto& least : {std::optional(source::TorchVersion{2, 0}), {}}) {
+    EXPECT_EQ(fix_on(least).text, "Pass fused=True");
+    EXPECT_EQ(fix_on(least).edits.size(), 1U);
+  }
+}
+
+std::vector<Finding> find_copied(const source::SourceFacts&) {
+  std::vector<Finding> findings(3);
+  findings[0].location.file = "train.ipynb";
+  findings[0].message = "`loss.item()` waits";
+  findings[1].location.file = "train.py";
+  findings[1].message = "`loss.item()` waits";
+  findings[2].location.file = "train.ipynb";
+  findings[2].message = "`accuracy.item()` waits";
+  return findings;
+}
+
+TEST(RunRules, ACopyInANotebookIsLeftOut) {
+  const Rule rule{.id = "a/wait", .in_scripts = find_copied};
+  const Rule* const rules[] = {&rule};
+  Workload workload;
+  workload.source = std::make_shared<const source::SourceFacts>();
+  const std::vector<Finding> findings = run_rules(workload, rules);
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[0].location.file, "train.py");
+  EXPECT_EQ(findings[1].message, "`accuracy.item()` waits");
+}
+
 }  // namespace
 }  // namespace rooftile

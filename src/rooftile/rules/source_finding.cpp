@@ -146,10 +146,4 @@ void add_edit(const std::optional<source::SourceEdit>& edit, Fix& fix) {
   fix.edits.push_back({edit->file->path, edit->range.begin, edit->range.end, edit->replacement});
 }
 
-void needs_torch(const source::SourceFacts& facts, source::TorchVersion version, Fix& fix) {
-  if (!facts.runs_before(version)) return;
-  fix.edits.clear();
-  fix.safe = false;
-}
-
 }  // namespace rooftile

@@ -39,8 +39,4 @@ void add_step(const source::SourceFacts& facts, const source::Statement& wait, F
 // configuration, whose text is not the file's; the fix then has no edits at all.
 void add_edit(const std::optional<source::SourceEdit>& edit, Fix& fix);
 
-// Takes the edits away where the project says that it runs on PyTorch before this version, which
-// lacks what they use.
-void needs_torch(const source::SourceFacts& facts, source::TorchVersion version, Fix& fix);
-
 }  // namespace rooftile

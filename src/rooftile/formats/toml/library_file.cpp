@@ -65,8 +65,8 @@ class LibraryReader {
       file_.source = text(node, key);
     } else if (std::vector<std::string>* words = list_of(key)) {
       *words = texts(node, key);
-    } else if (key == "spellings" || key == "homes") {
-      auto& pairs = key == "homes" ? file_.homes : file_.spellings;
+    } else if (key == "spellings" || key == "homes" || key == "since") {
+      auto& pairs = key == "homes" ? file_.homes : key == "since" ? file_.since : file_.spellings;
       each_entry(node, key, [&](std::string name, const toml::node& value) {
         pairs.emplace_back(std::move(name), text(value, key));
       });
@@ -79,9 +79,10 @@ class LibraryReader {
       if (array == nullptr) return note(node, "calls is no list of tables");
       for (const toml::node& one : *array) read_calls(one);
     } else {
-      note(node, fmt::format("found the key {}, expected library, source, dtypes, builtins, "
-                             "true_with_gpu, keeps_results, spellings, homes, exports or calls",
-                             key));
+      note(node,
+           fmt::format("found the key {}, expected library, source, dtypes, builtins, "
+                       "true_with_gpu, keeps_results, spellings, homes, since, exports or calls",
+                       key));
     }
   }
 

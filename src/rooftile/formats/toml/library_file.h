@@ -19,7 +19,8 @@ struct LibraryCalls {
 struct LibraryFile {
   std::string library, source;
   std::vector<std::string> dtypes, builtins, true_with_gpu, keeps_results;
-  std::vector<std::pair<std::string, std::string>> spellings, homes;      // other name, public name
+  std::vector<std::pair<std::string, std::string>> spellings, homes;  // other name, public name
+  std::vector<std::pair<std::string, std::string>> since;  // name, first version that has it
   std::vector<std::pair<std::string, std::vector<std::string>>> exports;  // package, patterns
   std::vector<LibraryCalls> calls;
 };

@@ -51,7 +51,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (!searches && !has_checkpointing(facts, *call->file)) continue;
     Fix fix{"Set static_graph=True if each step uses the same parameters", Exactness::bit_exact};
     if (fixed.absent()) add_edit(add_argument(*call, "static_graph", "True"), fix);
-    needs_torch(facts, {1, 11}, fix);
     Finding finding =
         finding_at(*call,
                    searches ? "DDP searches for unused parameters again in every step"

@@ -53,7 +53,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
     Fix fix{"Pass fused=True; the weights have to be on the GPU and in floating point",
             Exactness::exact_arithmetic};
     if (has_weights_on_gpu(*call)) add_edit(add_argument(*call, "fused", "True"), fix);
-    needs_torch(facts, {2, 0}, fix);
     Finding finding = finding_at(
         *call,
         fmt::format("{} runs a dozen kernels over all weights, fused it is one", call->method),

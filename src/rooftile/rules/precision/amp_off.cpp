@@ -177,7 +177,6 @@ bool has_recurrent_layer(const SourceFacts& facts, const Program& program) {
 std::string remedy(const SourceFacts& facts, const Program& program, const Device* gpu) {
   const bool has_bf16 = gpu == nullptr || gpu->has_tensor_cores(Dtype::bf16);
   const bool is_recurrent = has_recurrent_layer(facts, program);
-  constexpr TorchVersion kFirstAutocast{1, 10};
   const std::string_view how =
       is_recurrent ? "torch.float16), and step through torch.amp.GradScaler(\"cuda\"): cuDNN runs "
                      "LSTM and GRU in fp16 there, whatever dtype is given"
@@ -185,11 +184,8 @@ std::string remedy(const SourceFacts& facts, const Program& program, const Devic
                    : "torch.float16), and step through torch.amp.GradScaler(\"cuda\")";
   return fmt::format(
       "Run the forward pass under torch.autocast(\"cuda\", dtype={}; outputs that are values "
-      "rather than class scores, and a hand-written loss, stay in fp32{}",
-      how,
-      facts.runs_before(kFirstAutocast)
-          ? " (PyTorch 1.10 or newer; the project states an older one)"
-          : "");
+      "rather than class scores, and a hand-written loss, stay in fp32",
+      how);
 }
 
 Finding finding_for(const SourceFacts& facts, const Program& program, const TrainedLayer& trained,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -53,6 +54,16 @@ std::optional<LibraryCall> call_of(std::string_view gives) {
   return std::nullopt;
 }
 
+// "2.0"
+std::optional<source::TorchVersion> version_of(std::string_view text) {
+  source::TorchVersion version;
+  const char* end = text.data() + text.size();
+  const auto major = std::from_chars(text.data(), end, version.major);
+  if (major.ec != std::errc() || major.ptr == end || *major.ptr != '.') return std::nullopt;
+  const auto minor = std::from_chars(major.ptr + 1, end, version.minor);
+  return minor.ec == std::errc() && minor.ptr == end ? std::optional(version) : std::nullopt;
+}
+
 std::string_view first_part(std::string_view name) { return name.substr(0, name.find('.')); }
 
 bool is_pattern(std::string_view name) { return name.find_first_of("*[") != std::string::npos; }
@@ -80,6 +91,7 @@ struct Libraries {
   std::unordered_map<std::string, std::vector<std::string>> exports;
   std::unordered_set<std::string> dtypes, builtins, true_with_gpu;
   std::vector<std::string> keeps_results;
+  std::vector<std::pair<std::string, source::TorchVersion>> since;
 
   void add(const LibraryFile& file) {
     for (const LibraryCalls& each : file.calls) {
@@ -102,6 +114,9 @@ struct Libraries {
     builtins.insert(file.builtins.begin(), file.builtins.end());
     true_with_gpu.insert(file.true_with_gpu.begin(), file.true_with_gpu.end());
     keeps_results.insert(keeps_results.end(), file.keeps_results.begin(), file.keeps_results.end());
+    for (const auto& [name, version] : file.since) {
+      since.emplace_back(name, version_of(version).value_or(source::TorchVersion()));
+    }
   }
 };
 
@@ -209,6 +224,14 @@ bool is_true_with_gpu(std::string_view full_name) {
   return libraries().true_with_gpu.contains(std::string(full_name));
 }
 
+source::TorchVersion torch_needed_by(std::string_view text) {
+  source::TorchVersion needed;
+  for (const auto& [name, version] : libraries().since) {
+    if (text.find(name) != std::string_view::npos) needed = std::max(needed, version);
+  }
+  return needed;
+}
+
 bool keeps_results(std::string_view full_name, std::string_view word) {
   return std::ranges::any_of(libraries().keeps_results, [&](const std::string& pattern) {
     return fits(pattern, full_name) || pattern == word;
@@ -226,6 +249,12 @@ Result<void> check_library(std::string_view text, const std::string& path) {
       return fail(fmt::format("found gives = \"{}\", expected one of{}", each.gives, known), where);
     }
     if (each.names.empty()) return fail("found no names, expected those of the calls", where);
+  }
+  for (const auto& [name, version] : parsed->since) {
+    if (version_of(version)) continue;
+    return fail(
+        fmt::format("found {} since \"{}\", expected a version such as \"2.0\"", name, version),
+        path);
   }
   return {};
 }

@@ -49,6 +49,9 @@ bool is_true_with_gpu(std::string_view full_name);
 // A decorator after which a function gives what it gave before.
 bool keeps_results(std::string_view full_name, std::string_view word);
 
+// The first PyTorch that has all that the text names; 0.0 where nothing tells.
+source::TorchVersion torch_needed_by(std::string_view text);
+
 // Whether a name fits: `*` stands for anything without a dot, `**` for anything, [A-Z] and [a-z]
 // for a letter.
 bool fits(std::string_view pattern, std::string_view name);

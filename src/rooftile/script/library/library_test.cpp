@@ -117,6 +117,10 @@ TEST(Library, PackagesExportNames) {
   EXPECT_TRUE(is_true_with_gpu("torch.cuda.is_available"));
   EXPECT_TRUE(keeps_results("functools.lru_cache", "lru_cache"));
   EXPECT_FALSE(keeps_results("my.memo", "memo"));
+  EXPECT_EQ(torch_needed_by("Pass fused=True and call torch.compile"),
+            (source::TorchVersion{2, 0}));
+  EXPECT_EQ(torch_needed_by("Set persistent_workers=True"), (source::TorchVersion{1, 7}));
+  EXPECT_EQ(torch_needed_by("Remove it"), source::TorchVersion());
 }
 
 }  // namespace

@@ -533,20 +533,22 @@ bool is_off_as_option(const SourceFacts& facts, const Expr& flag) {
                                  : facts.value(option.value).is_false();
 }
 
-// A class that calls make, each of them under a switch that is off by default; a name that chooses
-// one of several is none.
+// A switch that is off by default; a name that chooses one of several is none.
+bool is_off_switch(const SourceFacts& facts, const Guard& guard) {
+  const bool is_plain =
+      guard.expr != nullptr && !guard.negated &&
+      (guard.expr->kind == ExprKind::name || guard.expr->kind == ExprKind::attribute);
+  if (!is_plain) return false;
+  const Value value = facts.value(guard.expr);
+  return value.is_false() || (value.unknown() && is_off_as_option(facts, *guard.expr));
+}
+
+// A class that calls make, each of them under a switch that is off by default.
 bool is_made_by_switch(const SourceFacts& facts, const ClassDef& def) {
-  const auto is_off = [&](const Guard& guard) {
-    const bool is_plain =
-        guard.expr != nullptr && !guard.negated &&
-        (guard.expr->kind == ExprKind::name || guard.expr->kind == ExprKind::attribute);
-    if (!is_plain) return false;
-    const Value value = facts.value(guard.expr);
-    return value.is_false() || (value.unknown() && is_off_as_option(facts, *guard.expr));
-  };
   const auto& makers = facts.calls(def.full_name);
-  return !makers.empty() && std::ranges::none_of(makers, [&](const Call* maker) {
-    return leads_there(facts, *maker, is_off);
+  return !makers.empty() && std::ranges::all_of(makers, [&](const Call* maker) {
+    return !leads_there(facts, *maker,
+                        [&](const Guard& guard) { return is_off_switch(facts, guard); });
   });
 }
 
@@ -559,14 +561,33 @@ bool stands_in_made_by_switch(const SourceFacts& facts, const Statement& stateme
 
 }  // namespace
 
-bool is_reached(const SourceFacts& facts, const File& file, std::size_t line) {
-  if (line == 0 || line > file.line_starts.size()) return true;
+namespace {
+
+const Statement* statement_in(const File& file, std::size_t line) {
+  if (line == 0 || line > file.line_starts.size()) return nullptr;
   const std::size_t first = file.text.find_first_not_of(" \t", file.line_starts[line - 1]);
-  const Statement* statement =
-      first == std::string::npos ? nullptr : statement_at(file, static_cast<std::uint32_t>(first));
+  return first == std::string::npos ? nullptr
+                                    : statement_at(file, static_cast<std::uint32_t>(first));
+}
+
+}  // namespace
+
+bool is_reached(const SourceFacts& facts, const File& file, std::size_t line) {
+  const Statement* statement = statement_in(file, line);
   return statement == nullptr ||
          (!stands_in_unused(facts, *statement) && !ways_to(facts, *statement).empty() &&
           !stands_in_made_by_switch(facts, *statement));
+}
+
+bool is_off_by_default(const SourceFacts& facts, const File& file, std::size_t line) {
+  const Statement* statement = statement_in(file, line);
+  // `if args.eval: test()` is another way to run the program.
+  const auto is_off = [&](const Guard& guard) {
+    return is_off_switch(facts, guard) &&
+           !contains_any(lower(last_name(guard.expr)),
+                         {"eval", "test", "valid", "infer", "predict"});
+  };
+  return statement != nullptr && !leads_there(facts, *statement, is_off);
 }
 
 }  // namespace rooftile::source

@@ -64,6 +64,9 @@ const Ways& ways_to(const SourceFacts& facts, const Call& call);
 // Whether what stands in the line, of File::text, runs in some program. What only a switch makes
 // that is off by default does not.
 bool is_reached(const SourceFacts& facts, const File& file, std::size_t line);
+// Whether only switches that are off by default lead to the line; a name that chooses one of
+// several is none.
+bool is_off_by_default(const SourceFacts& facts, const File& file, std::size_t line);
 
 template <class Node, class Test>
 bool any_way(const SourceFacts& facts, const Node& node, const Test& test) {

@@ -1,7 +1,7 @@
 #include "rooftile/script/reach/unused.h"
 
 #include <algorithm>
-#include <array>
+#include <cctype>
 #include <type_traits>
 #include <unordered_map>
 
@@ -16,8 +16,13 @@ namespace {
 // What a file says, and where.
 using WordPlaces = std::unordered_map<std::string_view, std::vector<std::uint32_t>>;
 
+struct FileWords {
+  WordPlaces names;
+  WordPlaces members;  // of objects: `model.train` names no function of a module
+};
+
 struct Unused {
-  std::unordered_map<const File*, WordPlaces> words;
+  std::unordered_map<const File*, FileWords> words;
   std::unordered_map<const File*, bool> taken_by_name;
   std::unordered_map<const File*, std::vector<const File*>> importers;
   std::unordered_map<const void*, bool> known;  // by FunctionDef or ClassDef
@@ -25,7 +30,7 @@ struct Unused {
 
 class Words {
  public:
-  Words(const Store& store, WordPlaces& places) : store_(store), places_(places) {}
+  Words(const Store& store, FileWords& words) : store_(store), words_(words) {}
 
   void add_statement(const Statement& statement) {
     const bool exports = statement.target != nullptr && statement.target->word() == "__all__";
@@ -45,7 +50,9 @@ class Words {
   void add(const Expr* expr) {
     visit(expr, [&](const Expr& part) {
       if (part.kind == ExprKind::name || part.kind == ExprKind::attribute) {
-        places_[defined_name(part)].push_back(part.range.begin);
+        const std::string_view defined = defined_name(part);
+        WordPlaces& places = defined.empty() && is_member(part) ? words_.members : words_.names;
+        places[defined.empty() ? part.word() : defined].push_back(part.range.begin);
       } else if (part.kind == ExprKind::text && !part.word().empty()) {
         add_text(part);
       }
@@ -53,12 +60,27 @@ class Words {
     });
   }
 
-  // The full name of what is defined in the files, also where it is imported under another name.
+  // `self.model.train`, but not `tools.train` of a module, also one that is loaded by its name.
+  static bool is_member(const Expr& part) {
+    if (part.kind != ExprKind::attribute || part.children().empty()) return false;
+    const Expr& owner = *part.children().front();
+    const bool is_kept = owner.kind == ExprKind::attribute && owner.full_name().empty();
+    const Call* made = owner.binding() == nullptr || owner.binding()->value == nullptr
+                           ? nullptr
+                           : owner.binding()->value->call();
+    const bool is_loaded =
+        made != nullptr && is_one_of(made->method, {"import_module", "__import__"});
+    const bool is_open = owner.type->is(TypeKind::unknown) || owner.type->is(TypeKind::host_object);
+    return is_kept || !(is_open || is_loaded);
+  }
+
+  // The full name of what is defined in the files, also where it is imported under another name;
+  // empty for anything else.
   std::string_view defined_name(const Expr& part) const {
     const auto function = store_.functions_by_name.find(part.full_name());
     if (function != store_.functions_by_name.end()) return function->second->full_name;
     const auto def = store_.classes_by_name.find(part.full_name());
-    return def != store_.classes_by_name.end() ? def->second->full_name : part.word();
+    return def != store_.classes_by_name.end() ? def->second->full_name : std::string_view();
   }
 
   // "Net" and "models.build" may name something, "train" is a word.
@@ -68,14 +90,14 @@ class Words {
     const std::size_t dot = word.find_last_of(".:");
     const bool may_name = dot != std::string_view::npos || (word[0] >= 'A' && word[0] <= 'Z');
     if (word.size() > kLongestName || !may_name) return;
-    places_[word.substr(dot + 1)].push_back(text.range.begin);
+    words_.names[word.substr(dot + 1)].push_back(text.range.begin);
   }
 
   const Store& store_;
-  WordPlaces& places_;
+  FileWords& words_;
 };
 
-const WordPlaces& words_of(const SourceFacts& facts, const File& file) {
+const FileWords& words_of(const SourceFacts& facts, const File& file) {
   const auto [place, is_new] = facts.store().kept<Unused>().words.try_emplace(&file);
   if (!is_new) return place->second;
   Words words(facts.store(), place->second);
@@ -101,19 +123,24 @@ bool counts(const SourceFacts& facts, const Program& program, const File& file,
   return !stands_in_unused(facts, *statement);
 }
 
+bool is_method(const FunctionDef& def) { return def.class_def != nullptr; }
+bool is_method(const ClassDef& def) { return def.statement->parent != nullptr; }
+
 // By one of the names: the full one, or the last part where what it leads to is not known.
 template <class Def>
 bool is_used_in(const SourceFacts& facts, const Program& program, const Def& def) {
   const ByteRange own = def.statement->range;
   return std::ranges::any_of(program.files, [&](const File* each) {
-    const WordPlaces& words = words_of(facts, *each);
-    return std::ranges::any_of(std::array{def.name, def.full_name}, [&](std::string_view name) {
-      const auto found = words.find(name);
-      return found != words.end() && std::ranges::any_of(found->second, [&](std::uint32_t byte) {
+    const FileWords& words = words_of(facts, *each);
+    const auto names_it = [&](const WordPlaces& places, std::string_view name) {
+      const auto found = places.find(name);
+      return found != places.end() && std::ranges::any_of(found->second, [&](std::uint32_t byte) {
                const bool is_own = each == def.file && byte >= own.begin && byte < own.end;
                return !is_own && counts(facts, program, *each, byte);
              });
-    });
+    };
+    return names_it(words.names, def.name) || names_it(words.names, def.full_name) ||
+           (is_method(def) && names_it(words.members, def.name));
   });
 }
 
@@ -127,9 +154,24 @@ const std::vector<const File*>& importers_of(const SourceFacts& facts, const Fil
   return importers[&file];
 }
 
+// `models.__dict__[name]`; of `args.__dict__[key]` no code comes.
+bool looks_up_by_name(std::string_view text) {
+  constexpr std::string_view kLookUp = ".__dict__[";
+  for (std::size_t at = text.find(kLookUp); at != text.npos; at = text.find(kLookUp, at + 1)) {
+    std::size_t first = at;
+    while (first > 0 && (std::isalnum(static_cast<unsigned char>(text[first - 1])) != 0 ||
+                         text[first - 1] == '_')) {
+      --first;
+    }
+    const std::string owner = lower(text.substr(first, at - first));
+    if (!contains_any(owner, {"arg", "opt", "conf", "cfg", "param", "self"})) return true;
+  }
+  return false;
+}
+
 // `getattr(models, name)`, `models.__dict__[name]`.
 bool takes_by_name(const File& user, std::string_view module) {
-  if (contains_any(user.text, {"__dict__[", "globals()"})) return true;
+  if (contains(user.text, "globals()") || looks_up_by_name(user.text)) return true;
   return std::ranges::any_of(user.calls, [&](const Call* call) {
     // model.eval() is another
     if (call->name == "eval" || call->name == "fire.Fire") return true;
