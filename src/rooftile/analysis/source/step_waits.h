@@ -10,8 +10,9 @@ namespace rooftile::source {
 // The training loops on whose steps the statement runs; the only one of its programs where the way
 // there is not seen, as to the forward of a module.
 std::vector<const Loop*> step_loops_of(const SourceFacts& facts, const Statement& statement);
-// Whether the host needs a value in each step of the loop by nature: actions for an environment,
-// the input of an algorithm for the host. What other waits cost is then little.
+// Whether the host waits in each step of the loop by nature: for actions for an environment, the
+// input of an algorithm for the host, or whether a scaled gradient overflowed. What other waits
+// cost is then little.
 bool waits_anyway(const SourceFacts& facts, const Loop& loop);
 
 }  // namespace rooftile::source

@@ -84,14 +84,36 @@ std::string wanted_bias(const Biased& biased) {
   return "not " + std::string(biased.layer->file->slice(biased.condition->range));
 }
 
+// `nn.init.zeros_(layer.bias)`, of a program that does not ask whether there is one.
+const Expr* touched_bias(const Program& program) {
+  for (const File* file : program.files) {
+    if (has_text(*file, "bias is not None")) return nullptr;
+  }
+  for (const File* file : program.files) {
+    if (!has_text(*file, ".bias")) continue;
+    for (const Statement* statement : file->statements) {
+      const Expr* found = nullptr;
+      for_own_expressions(*statement, [&](const Expr* expr) {
+        visit(expr, [&](const Expr& part) {
+          const bool is_it = part.kind == ExprKind::attribute && part.word() == "bias";
+          if (is_it && found == nullptr) found = &part;
+          return found == nullptr;
+        });
+      });
+      if (found != nullptr) return found;
+    }
+  }
+  return nullptr;
+}
+
 // Without a bias, code that touches it fails, and a checkpoint has a weight too many.
 void add_edits(const Program& program, const std::vector<Biased>& layers, Fix& fix) {
-  bool touches_bias = false, tests_bias = false;
-  for (const File* file : program.files) {
-    touches_bias = touches_bias || has_text(*file, ".bias");
-    tests_bias = tests_bias || has_text(*file, "bias is not None");
+  if (const Expr* touched = touched_bias(program)) {
+    const File& file = *touched->statement->file;
+    fix.text += fmt::format("; {}:{} has to ask first whether there is a bias", file.path,
+                            file.place(touched->range.begin).line);
+    return;
   }
-  if (touches_bias && !tests_bias) return;
   for (const Biased& biased : layers) {
     const std::string value = wanted_bias(biased);
     if (value.empty() || !biased.is_certain) continue;
@@ -100,9 +122,10 @@ void add_edits(const Program& program, const std::vector<Biased>& layers, Fix& f
                                 : add_argument(*biased.layer, "bias", value),
              fix);
   }
+  const auto touches = [](const File* file) { return has_text(*file, ".bias"); };
   const bool loads = mentions(program, {"load_state_dict", "load", "from_pretrained", "pretrained",
                                         "resume", "load_from_checkpoint", "checkpoint"});
-  fix.safe = !fix.edits.empty() && !touches_bias && !loads;
+  fix.safe = !fix.edits.empty() && !loads && std::ranges::none_of(program.files, touches);
 }
 
 std::string lines_text(const std::vector<Biased>& layers) {

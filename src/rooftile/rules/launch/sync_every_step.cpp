@@ -273,6 +273,69 @@ bool is_collected(const Expr& read) {
   return false;
 }
 
+// The variable that keeps what is read, `start = int(self.pointer)`; empty without one.
+std::string_view kept_as(const HostRead& read) {
+  const Statement& set = *read.statement;
+  const bool is_kept = set.kind == StatementKind::assignment && set.target != nullptr &&
+                       set.target->kind == ExprKind::name && set.word == "=";
+  return is_kept ? set.target->word() : std::string_view();
+}
+
+bool is_product_with_tensor(const Expr& value) {
+  const Expr* outer = value.parent;
+  while (outer != nullptr && outer->call() != nullptr && outer->call()->receiver == nullptr &&
+         is_one_of(outer->call()->method, {"max", "min", "float", "abs"})) {
+    outer = outer->parent;
+  }
+  return outer != nullptr && outer->kind == ExprKind::binary &&
+         std::ranges::any_of(outer->children(), [](const Expr* side) {
+           return side->type->is(TypeKind::tensor) && side->type->on_gpu();
+         });
+}
+
+// `loss / mask.sum().item()`, or by a variable: the step goes on with the number, on the GPU.
+bool goes_on_with_tensors(const HostRead& read) {
+  if (is_product_with_tensor(*read.expr)) return true;
+  const std::string_view variable = kept_as(read);
+  if (variable.empty()) return false;
+  return std::ranges::any_of(after(*read.statement), [&](const Statement* later) {
+    bool found = false;
+    for_own_expressions(*later, [&](const Expr* expr) {
+      visit(expr, [&](const Expr& part) {
+        found = found || (part.kind == ExprKind::name && part.word() == variable &&
+                          is_product_with_tensor(part));
+        return !found;
+      });
+    });
+    return found;
+  });
+}
+
+// `start = int(self.pointer)` of a buffer that counts, and then `self.queue[start:end]`.
+bool is_pointer(const HostRead& read) {
+  const std::string_view variable = kept_as(read);
+  const Expr* value = read.expr;
+  while (value->call() != nullptr) {
+    const Call& call = *value->call();
+    if (call.receiver == nullptr && call.arguments.size() != 1) return false;
+    value = call.receiver != nullptr ? call.receiver : call.arguments.front().value;
+  }
+  const bool is_member = value->kind == ExprKind::attribute && !value->children().empty() &&
+                         value->children().front()->word() == "self";
+  if (variable.empty() || !is_member) return false;
+  return std::ranges::any_of(after(*read.statement), [&](const Statement* later) {
+    bool found = false;
+    for_own_expressions(*later, [&](const Expr* expr) {
+      visit(expr, [&](const Expr& part) {
+        found = found || (part.kind == ExprKind::slice && uses_variable(&part, variable));
+        return !found;
+      });
+    });
+    return found || (later->target != nullptr && later->target->kind == ExprKind::subscript &&
+                     uses_variable(later->target->children()[1], variable));
+  });
+}
+
 // "loss" of loss.item() and float(loss), which the log can keep as it is; empty where it has no
 // short name.
 std::string value_name(const HostRead& read) {
@@ -312,6 +375,15 @@ std::string remedy_for(const SourceFacts& facts, const HostRead& read) {
       return "Index with the tensor itself, or let the host draw the number, since each read "
              "empties the launch queue";
     }
+  }
+  if (is_pointer(read)) {
+    return "Count in a number of Python beside the buffer: what the program itself counts needs no "
+           "read, and each empties the launch queue";
+  }
+  if (goes_on_with_tensors(read)) {
+    return "Keep it a tensor (clamp(min=1) for max(1, n)): the step goes on with it on the GPU, "
+           "and "
+           "each read empties the launch queue";
   }
   if (gives_size(*read.expr)) {
     return "Take the number on the host before the batch is moved, as in the collate function: a "
@@ -366,8 +438,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
     add_step(facts, *first.statement, finding);
     if (group.reads.size() == 1 && is_beside_needed_wait(facts, first)) {
       finding.own_level = Level::info;
-      finding.evidence.push_back(
-          Evidence::found("the host needs another value in each step by nature, and waits for it"));
+      finding.evidence.push_back(Evidence::found(
+          "the host waits in each step anyway, for a value that it needs by nature or "
+          "for the flag of a gradient scaler"));
     }
     findings.push_back(std::move(finding));
   }

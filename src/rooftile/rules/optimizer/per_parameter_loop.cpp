@@ -89,8 +89,17 @@ const ClassDef* class_of(const SourceFacts& facts, const Expr& module) {
   return found;
 }
 
+// `nn.Linear(n, m)`, which is a weight and a bias; containers, recurrent layers and Transformers
+// have many.
+bool is_one_layer(const Expr* module) {
+  const std::string_view name = module == nullptr ? "" : module->type->name;
+  return name.starts_with("torch.nn.") &&
+         (contains_any(name, {"Linear", "Conv", "Norm", "Embedding", "Parameter"}));
+}
+
 bool is_small(const SourceFacts& facts, const Call& list) {
   const Expr* module = resolved(list.receiver);
+  if (is_one_layer(module)) return true;
   if (is_one_of_list(module)) return true;
   if (list.receiver_type().is(TypeKind::loss)) return true;  // the centers of a center loss
   // The centres of a loss are one tensor or two.
