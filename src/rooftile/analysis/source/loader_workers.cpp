@@ -8,6 +8,7 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/script/flow/sources.h"
+#include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
 namespace {

@@ -243,6 +243,7 @@ class Inference {
   bool asks_for_unset_gpu(const Expr& condition, int depth) const;
   Residence device_residence(const Expr* expr, int depth = 0);
   Residence written_residence(const Expr* expr, int depth);
+  Residence chosen_residence(const Expr& conditional, int depth);
   Residence option_residence(std::string_view name, int depth);
   const Known& known(std::string_view full_name);
 

@@ -389,6 +389,21 @@ Residence Inference::device_residence(const Expr* expr, int depth) {
   return is_open && names_a_device(*expr) ? Residence::gpu : place;
 }
 
+Residence Inference::chosen_residence(const Expr& conditional, int depth) {
+  if (conditional.children().size() != 3) return Residence::unknown;
+  const Expr& condition = *conditional.children()[1];
+  if (asks_for_unset_gpu(condition, depth)) {
+    return device_residence(conditional.children()[2], depth + 1);
+  }
+  if (const auto asked = fixed_truth(condition)) {
+    return device_residence(conditional.children()[*asked ? 0 : 2], depth + 1);
+  }
+  const Residence yes = device_residence(conditional.children()[0], depth + 1);
+  const Residence no = device_residence(conditional.children()[2], depth + 1);
+  // The usual "cuda" if torch.cuda.is_available() else "cpu".
+  return yes == Residence::gpu || no == Residence::gpu ? Residence::gpu : yes;
+}
+
 // As far as the source says.
 Residence Inference::written_residence(const Expr* expr, int depth) {
   if (expr == nullptr || depth > kMaxDeviceDepth) return Residence::unknown;
@@ -398,24 +413,13 @@ Residence Inference::written_residence(const Expr* expr, int depth) {
   switch (expr->kind) {
     case ExprKind::integer:
       return Residence::gpu;
-    case ExprKind::conditional: {
-      if (expr->children().size() != 3) return Residence::unknown;
-      if (asks_for_unset_gpu(*expr->children()[1], depth)) {
-        return device_residence(expr->children()[2], depth + 1);
-      }
-      if (const auto asked = fixed_truth(*expr->children()[1])) {
-        return device_residence(expr->children()[*asked ? 0 : 2], depth + 1);
-      }
-      const Residence yes = device_residence(expr->children()[0], depth + 1);
-      const Residence no = device_residence(expr->children()[2], depth + 1);
-      // The usual "cuda" if torch.cuda.is_available() else "cpu".
-      return yes == Residence::gpu || no == Residence::gpu ? Residence::gpu : yes;
-    }
+    case ExprKind::conditional:
+      return chosen_residence(*expr, depth);
     case ExprKind::logical: {  // args.device or "cuda"
-      for (const Expr* child : expr->children()) {
-        if (device_residence(child, depth + 1) == Residence::gpu) return Residence::gpu;
-      }
-      return Residence::unknown;
+      const bool has_gpu = std::ranges::any_of(expr->children(), [&](const Expr* child) {
+        return device_residence(child, depth + 1) == Residence::gpu;
+      });
+      return has_gpu ? Residence::gpu : Residence::unknown;
     }
     case ExprKind::binary:
       return expr->children().empty() ? Residence::unknown
