@@ -67,10 +67,11 @@ class Wanted:
 
 @dataclass
 class Given:
-    """Arguments by name, and what they leave out."""
+    """Arguments by name, what they leave out, and forms of others that the model may ask for."""
 
     kwargs: dict[str, Any]
     notes: list[str]
+    forms: Optional[Forms] = None
 
     def tensors(self) -> list[Any]:
         """Those of the arguments that are tensors."""
@@ -83,7 +84,6 @@ class Built:
 
     model: Any
     choices: list[Given]
-    forms: Optional[Forms] = None  # of arguments that it may ask for
 
 
 def library(name: str) -> Any:
@@ -144,20 +144,17 @@ def from_diffusers(config: Mapping[str, Any], wanted: Wanted) -> Built:
         raise BuildError(f"diffusers {diffusers.__version__} has no model {name}")
     model = made(lambda: found.from_config(dict(config)), wanted)
     choices: list[Given] = []
-    first: Optional[Forms] = None
     unknown: Optional[BuildError] = None
     for known in diffusion_forms(model, wanted.batch, wanted.seq):
         sample = next(iter(known.values()))
         forms = Forms(model, known, partial(diffusion_size, model, sample, wanted.seq))
         try:
-            choices.append(Given(chosen(name, diffusion_arguments(model, known), forms), []))
+            choices.append(Given(chosen(name, diffusion_arguments(model, known), forms), [], forms))
         except BuildError as error:
             unknown = error
-            continue
-        first = first or forms
     if unknown is not None and not choices:
         raise unknown
-    return Built(model, choices, first)
+    return Built(model, choices)
 
 
 # ---- transformers
@@ -182,7 +179,7 @@ def from_transformers(folder: Path, config: Mapping[str, Any], wanted: Wanted) -
     if any(name.endswith("grid_thw") for name in required(model)):
         known.update(patches_of_images(sizes, wanted.batch))
     forms = Forms(model, known, partial(size_named, sizes, wanted.batch, wanted.seq))
-    return Built(model, transformers_inputs(model, settings, forms, wanted), forms)
+    return Built(model, transformers_inputs(model, settings, forms, wanted))
 
 
 def model_class(transformers: Any, settings: Any, named: Optional[str]) -> Any:
@@ -231,11 +228,11 @@ def transformers_inputs(model: Any, settings: Any, forms: Forms, wanted: Wanted)
     choices: list[Given] = []
     if "input_ids" in names and "pixel_values" in names:
         words = [name for name in needed if not name.startswith("pixel_values")] + ["input_ids"]
-        choices.append(Given(arguments(model, forms, wanted, words), ["text alone: images are not captured"]))
+        choices.append(Given(arguments(model, forms, wanted, words), ["text alone: images are not captured"], forms))
         if "ForConditionalGeneration" not in type(model).__name__:  # which joins images to tokens of the text
-            choices.insert(0, Given(arguments(model, forms, wanted, [*words, "pixel_values"]), []))
+            choices.insert(0, Given(arguments(model, forms, wanted, [*words, "pixel_values"]), [], forms))
     else:
-        choices.append(Given(arguments(model, forms, wanted, needed), []))
+        choices.append(Given(arguments(model, forms, wanted, needed), [], forms))
     return choices
 
 
@@ -302,7 +299,7 @@ def first_that_runs(built: Built, wanted: Wanted) -> tuple[Given, Capture]:
 
     dtype = wanted.dtype if wanted.dtype in ("fp32", "bf16", "fp16") else None
     trials = Trials(built.model, wanted.mode, dtype)
-    found = Search(built.model, trials.run, built.forms).found([choice.kwargs for choice in built.choices])
+    found = Search(built.model, trials.run).found([(choice.kwargs, choice.forms) for choice in built.choices])
     trials.close()
     refusal = found.refusal
     if refusal is not None and not needs_values(refusal.error):

@@ -35,8 +35,8 @@ class Found:
 class Search:
     """Tries arguments with one change after another; what comes no further is left."""
 
-    def __init__(self, model: Any, run: Any, forms: Optional[Forms]) -> None:
-        self._model, self._run, self._forms = model, run, forms
+    def __init__(self, model: Any, run: Any) -> None:
+        self._model, self._run = model, run
         self._package = type(model).__module__.partition(".")[0]
         self._end = time.process_time() + MOST_SECONDS
         self._left = MOST_TRIES
@@ -53,26 +53,28 @@ class Search:
                 return Refusal.of(error, watch, self._package)
         return None
 
-    def found(self, choices: Sequence[Kwargs]) -> Found:
-        """The first arguments that it runs with, from these on; the choice that comes furthest is changed first."""
+    def found(self, choices: Sequence[tuple[Kwargs, Optional[Forms]]]) -> Found:
+        """The first arguments that it runs with, from these on; the choice that comes furthest is changed first. Each
+        has the forms of what it lacks.
+        """
         begun: list[_Step] = []
-        for kwargs in choices:
+        for kwargs, forms in choices:
             refusal = self.refusal(kwargs)
             if refusal is None:
                 return Found(kwargs, None)
-            begun.append(_Step(kwargs, refusal, self._proposals(kwargs, refusal)))
+            begun.append(_Step(kwargs, refusal, forms, self._proposals(kwargs, refusal, forms)))
         begun.sort(key=lambda step: (step.refusal.came, len(step.kwargs)), reverse=True)
         results = []
         for step in begun:
-            results.append(self._from(step))
+            results.append(self._from(step, self._left // 2, (time.process_time() + self._end) / 2))
             if results[-1].refusal is None:
                 return results[-1]
         return max(results, key=lambda one: one.refusal.came if one.refusal is not None else (0, 0))
 
-    def _from(self, first: _Step) -> Found:
-        """The first that it runs with, or those that came furthest."""
+    def _from(self, first: _Step, left: int, end: float) -> Found:
+        """The first that it runs with, or those that came furthest, until so many tries are left and that time."""
         steps, best = [first], first
-        while steps and self._left > 0 and time.process_time() < self._end:
+        while steps and self._left > left and time.process_time() < end:
             last = steps[-1]
             other = next(last.proposals, None)
             if other is None:
@@ -82,7 +84,7 @@ class Search:
                 refusal = self.refusal(other)
                 if refusal is None:
                     return Found(other, None)
-                step = _Step(other, refusal, self._proposals(other, refusal))
+                step = _Step(other, refusal, first.forms, self._proposals(other, refusal, first.forms))
                 if refusal.came > last.refusal.came:
                     steps.append(step)
                     best = max(best, step, key=lambda one: one.refusal.came)
@@ -92,17 +94,17 @@ class Search:
                     del last.aside[MOST_ASIDE:]
         return Found(best.kwargs, best.refusal)
 
-    def _proposals(self, kwargs: Kwargs, refusal: Refusal) -> Iterator[Kwargs]:
+    def _proposals(self, kwargs: Kwargs, refusal: Refusal, forms: Optional[Forms]) -> Iterator[Kwargs]:
         yield from of_layer(kwargs, refusal)
-        yield from of_rank(kwargs, refusal, self._forms)
-        if self._forms is not None:
-            yield from of_absence(self._model, kwargs, refusal, self._forms)
-            yield from of_dicts(kwargs, refusal, self._forms)
+        yield from of_rank(kwargs, refusal, forms)
+        if forms is not None:
+            yield from of_absence(self._model, kwargs, refusal, forms)
+            yield from of_dicts(kwargs, refusal, forms)
         yield from of_type(kwargs, refusal)
         yield from of_sizes(kwargs, refusal)
         yield from of_lists(kwargs, refusal)
-        if self._forms is not None:
-            yield from of_other_forms(kwargs, refusal, self._forms)
+        if forms is not None:
+            yield from of_other_forms(kwargs, refusal, forms)
         yield from without_one(self._model, kwargs)
 
 
@@ -112,6 +114,7 @@ class _Step:
 
     kwargs: Kwargs
     refusal: Refusal
+    forms: Optional[Forms]
     proposals: Iterator[Kwargs]
     aside: list[_Step] = field(default_factory=list)
 
@@ -205,6 +208,10 @@ def of_layer(kwargs: Kwargs, refusal: Refusal) -> Iterator[Kwargs]:
         if not likely and len(axes) != 1:
             continue
         axis = (likely or axes)[0]
+        if right in old[1:]:  # it stands at another place
+            moved = list(old)
+            moved[axis], moved[old.index(right, 1)] = right, wrong
+            yield from with_tensor(kwargs, path, reshaped(value, moved))
         for _, other in floats:  # one that goes with another argument
             if len(other.shape) == len(old) and other.shape[axis] == right:
                 yield from with_tensor(kwargs, path, reshaped(value, other.shape))
@@ -223,6 +230,8 @@ def of_rank(kwargs: Kwargs, refusal: Refusal, forms: Optional[Forms]) -> Iterato
         for path, value in latest_first(kwargs):
             if tuple(value.shape) == shape:
                 yield from with_tensor(kwargs, path, reshaped(value, with_axes(shape, names, forms)))
+            elif path[-1] == name and len(names) > len(shape) == len(value.shape):  # it was joined with another one
+                yield from with_tensor(kwargs, path, reshaped(value, with_axes(value.shape, names, forms)))
             elif path[-1] == name and len(names) > len(shape):  # a module joined its first axes
                 added = (1,) * (len(names) - len(shape))
                 yield from with_tensor(kwargs, path, reshaped(value, (*value.shape[:1], *added, *value.shape[1:])))

@@ -124,7 +124,7 @@ class InputsByTrying(unittest.TestCase):
 
     def taken(self, model, known):
         forms = self.forms(model, known)
-        built = _build.Built(model, [_build.Given(known, [])], forms)
+        built = _build.Built(model, [_build.Given(known, [], forms)])
         given, _ = _build.first_that_runs(built, _build.Wanted())
         return {name: value.shape for name, value in given.kwargs.items()}
 
@@ -136,6 +136,12 @@ class InputsByTrying(unittest.TestCase):
                                     (nn.Conv2d(3, 4, 2, 2), (8, 12), (8, 3, 2, 2))):
             with self.subTest(layer=layer):
                 self.assertEqual(self.taken(nn.Sequential(layer), {"input": Input(given)}), {"input": taken})
+
+    def test_channels_at_another_place(self):
+        from torch import nn
+
+        found = self.taken(nn.Sequential(nn.Conv2d(3, 4, 1)), {"input": Input((2, 5, 3, 8))})
+        self.assertEqual(found, {"input": (2, 3, 5, 8)})
 
     def test_an_argument_that_goes_with_another(self):
         from torch import nn
@@ -196,7 +202,7 @@ class InputsByTrying(unittest.TestCase):
     def test_indices_of_a_table(self):
         from torch import nn
 
-        built = _build.Built(nn.Embedding(9, 4), [_build.Given({"input": Input((2, 5))}, [])], self.forms(nn.Embedding))
+        built = _build.Built(nn.Embedding(9, 4), [_build.Given({"input": Input((2, 5))}, [])])
         given, _ = _build.first_that_runs(built, _build.Wanted())
         self.assertEqual(given.kwargs["input"], Input((2, 5), "int64", 9))
 
@@ -219,7 +225,7 @@ class InputsByTrying(unittest.TestCase):
                 return self.sizes(**{"resolution": None, "aspect_ratio": None, **added})
 
         model = Model()
-        built = _build.Built(model, [_build.Given({"x": Input((2, 5))}, [])], self.forms(model))
+        built = _build.Built(model, [_build.Given({"x": Input((2, 5))}, [], self.forms(model))])
         given, _ = _build.first_that_runs(built, _build.Wanted())
         self.assertEqual(given.kwargs["added"], {"resolution": Input((2, 2)), "aspect_ratio": Input((2, 1))})
 
