@@ -340,7 +340,7 @@ def capture_of(target: str, wanted: Wanted) -> Capture:
             built, how = built_model(target, wanted), "with weights at random: it needs values"
             given, result = first_that_runs(built, wanted)
     except CaptureError as error:
-        raise BuildError(f"it was built, and cannot be captured: {error}") from error
+        raise BuildError(f"it was built, and cannot be captured: {str(error).rstrip('.')}") from error
     result.notes[:0] = [f"built by {type(built.model).__module__.partition('.')[0]} {how}", *given.notes]
     if all(given is not choice for choice in built.choices):
         result.notes.append(f"inputs found by trying: {shapes_of(given)}")

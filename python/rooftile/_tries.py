@@ -298,7 +298,12 @@ def of_sizes(kwargs: Kwargs, refusal: Refusal) -> Iterator[Kwargs]:
     given = latest_first(kwargs, refusal)
     pairs = [(wrong, right) for wrong in named for right in named if wrong != right]
     product = re.search(r"(\d+)\D+(\d+)\W+(?:X|and)\W+(\d+)", str(refusal.error))  # "2x3 and 4x5": of 4, not of 3
-    for wrong, right in [(int(product[2]), int(product[3])), *pairs] if product is not None else pairs:
+    if product is not None:
+        pairs.insert(0, (int(product[2]), int(product[3])))
+    short = re.search(r"index (\d+) is out of bounds for dimension \d+ with size (\d+)", str(refusal.error))
+    if short is not None:
+        pairs = [(int(short[2]), int(short[1]) + 1)]
+    for wrong, right in pairs:
         everywhere = kwargs
         for path, value in given:
             axes = [axis for axis in reversed(range(1, len(value.shape))) if value.shape[axis] == wrong]
