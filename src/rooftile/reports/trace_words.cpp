@@ -26,12 +26,12 @@ struct CauseWords {
 
 constexpr CauseWords kCauses[] = {
     {IdleCause::launch, "idle: launch-bound"},
-    {IdleCause::synchronization, "idle: the host waited for the GPU"},
+    {IdleCause::synchronization, "idle: the host waited for the GPU, then launched"},
     {IdleCause::data_loading, "idle: waiting for the next batch"},
     {IdleCause::communication_wait, "idle: waiting for other ranks"},
     {IdleCause::allocator, "idle: allocating GPU memory"},
     {IdleCause::copy, "idle: blocking copies"},
-    {IdleCause::host_work, "idle: the host did other work"},
+    {IdleCause::host_work, "idle: the host launched nothing for 1 ms or more"},
     {IdleCause::module_loading, "idle: first calls, loading or compiling kernels"},
     {IdleCause::between_kernels, "idle: inter-kernel gaps"},
     {IdleCause::unrecorded_work, "idle: launched work started late"},
@@ -85,12 +85,14 @@ std::string engine_words(const Steps& steps) {
 // "Step 41.2 ms, median of 5 (40.8–41.9 ms)" or "Recorded 1.2 s, no steps found".
 std::string pass_words(const TraceSummary& trace) {
   const std::vector<Seconds>& steps = trace.steps.durations;
-  if (steps.empty() && trace.time.span < trace.whole.span) {
-    return fmt::format(
-        "Recorded {}, no steps found; judged are {} of it, without start-up, first calls and end",
-        time_text(trace.whole.span), time_text(trace.time.span));
+  if (steps.empty()) {
+    constexpr double kAllOfIt = 0.99;
+    const std::string text =
+        fmt::format("Recorded {}, no steps found", time_text(trace.whole.span));
+    if (trace.time.span > kAllOfIt * trace.whole.span) return text;
+    return fmt::format("{}; judged are {} of it, without start-up, first calls and end", text,
+                       time_text(trace.time.span));
   }
-  if (steps.empty()) return fmt::format("Recorded {}, no steps found", time_text(trace.time.span));
   if (trace.steps.work.size() == steps.size()) return engine_words(trace.steps);
   if (steps.size() == 1) return fmt::format("One step of {}", time_text(steps.front()));
   return "Step " + median_words(steps);

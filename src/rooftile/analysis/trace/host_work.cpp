@@ -170,6 +170,7 @@ enum class Table : std::uint8_t { call, op, python };
 struct Interval {
   Nanoseconds start = 0, end = 0;
   Table table = Table::call;
+  std::uint16_t thread = 0;
   std::uint32_t row = 0;
 };
 
@@ -206,7 +207,7 @@ void add_long(const EventTimes& time, const Column<std::uint16_t>& thread, const
   for (std::uint32_t row = 0; row < time.size(); ++row) {
     if (time.duration(row) < least) continue;
     if (thread[row] >= links.launches.size() || !links.launches[thread[row]]) continue;
-    intervals.push_back({time.start(row), time.end(row), table, row});
+    intervals.push_back({time.start(row), time.end(row), table, thread[row], row});
   }
 }
 
@@ -230,6 +231,10 @@ struct Name {
   Nanoseconds until = 0;  // the end of what `text` names
   bool goes_on = false;   // something of the program is around that began before
   bool is_profiler = false;
+
+  bool says_nothing() const {
+    return text.empty() && frame.empty() && library.empty() && row == kNone;
+  }
 };
 
 // Which launches are the first of their kernel or kind of copy: the call then sets its library up,
@@ -379,10 +384,11 @@ class Namer {
         first_calls_(timeline, links),
         active_(all_intervals()) {}
 
-  // Stretches must come in order.
-  Name name_of(Nanoseconds start, Nanoseconds end) {
+  // Stretches must come in order. `thread` launches what ends it; where that one does nothing, it
+  // waits for another.
+  Name name_of(Nanoseconds start, Nanoseconds end, std::uint16_t thread) {
     Name name;
-    active_.visit_at(start + (end - start) / 2, [&](const Interval& interval) {
+    const auto look = [&](const Interval& interval) {
       const std::string_view text = text_of(interval);
       see_around(interval, start, end, name);
       if (!covers(interval, start, end)) return false;
@@ -394,7 +400,16 @@ class Namer {
       if (says_nothing(interval) || is_around(interval, end - start)) return false;
       name_by_place(interval, text, name);
       return false;
+    };
+    const Nanoseconds middle = start + (end - start) / 2;
+    active_.visit_at(middle, [&](const Interval& interval) {
+      return interval.thread == thread && look(interval);
     });
+    if (name.says_nothing()) {
+      active_.visit_at(middle, [&](const Interval& interval) {
+        return interval.thread != thread && look(interval);
+      });
+    }
     const bool is_work = name.cause == IdleCause::host_work && !name.is_call;
     if (is_work && first_calls_.is_one(name.row, start, end)) {
       name.cause = IdleCause::module_loading;
@@ -539,7 +554,7 @@ void add_other_work(const Timeline& timeline, const Links& links, std::vector<Ho
   wait = waits.begin();
   for (const Stretch& stretch : pieces) {
     while (wait != waits.end() && wait->end <= stretch.start) ++wait;
-    Name name = namer.name_of(stretch.start, stretch.end);
+    Name name = namer.name_of(stretch.start, stretch.end, stretch.thread);
     if (name.is_call && launches_large_graph(timeline, links, name.row)) continue;
     // Compiling ends as the module is loaded; work that ends before is something else.
     const bool loads_next = wait != waits.end() && wait->cause == IdleCause::module_loading &&
@@ -604,7 +619,7 @@ std::vector<HostWorkUse> tabulate_other_work(const Timeline& timeline, const Lin
   for (const HostWait& wait : waits) {
     if (!is_other_work(wait.cause) || !steps.contains(wait.start)) continue;
     if (wait.exposed == 0) continue;
-    Name name = namer.name_of(wait.start, wait.end);
+    Name name = namer.name_of(wait.start, wait.end, wait.thread);
     name.cause = wait.cause;
     const bool is_one_op = !wait.is_call && wait.row != kNone;
     if (is_one_op && wait.end - wait.start < kLongStretch) {

@@ -1,14 +1,10 @@
 #include "rooftile/analysis/trace/idle.h"
 
 #include <algorithm>
-#include <array>
-#include <deque>
 
 namespace rooftile::trace {
 namespace {
 
-// Launches that CUDA queues before a launch call blocks: about 1024.
-constexpr Nanoseconds kQueueDepth = 1000;
 // A start later than this after its call was held up by something else than the launch: ten times
 // what a launch to an idle GPU takes in public recordings (5 to 10 us).
 constexpr Nanoseconds kLongestLatency = 100'000;
@@ -17,44 +13,35 @@ constexpr Nanoseconds kLongestGraphLatency = 1'000'000;
 // How long a driver that submits launches in batches keeps them; assumed.
 constexpr Nanoseconds kLongestBatch = 10'000'000;
 
-// How far ahead the host would be without its past waits.
+// By how much the host would have come earlier without its past waits.
 class Credits {
  public:
-  explicit Credits(Nanoseconds most) : most_(most) {}
-
   void add(std::uint32_t wait, IdleCause cause, Nanoseconds length) {
-    if (length <= 0) return;
-    of(cause).push_back({wait, cause, length});
-    sum_ += length;
-    while (sum_ > most_) {
-      std::deque<Credit>* const credits = earliest();
-      const Nanoseconds excess = std::min(credits->front().left, sum_ - most_);
-      credits->front().left -= excess;
-      sum_ -= excess;
-      if (credits->front().left == 0) credits->pop_front();
-    }
+    if (length > 0) credits_.push_back({wait, cause, length});
   }
-
   // A wait for the GPU lets only credit of its own cause survive.
   void keep_only(IdleCause cause) {
-    for (std::deque<Credit>& credits : by_cause_) {
-      if (credits.empty() || credits.front().cause == cause) continue;
-      for (const Credit& credit : credits) sum_ -= credit.left;
-      credits.clear();
-    }
+    std::erase_if(credits_, [&](const Credit& credit) { return credit.cause != cause; });
+  }
+  // Of waits that were over by then.
+  void end(const std::vector<HostWait>& waits, Nanoseconds by) {
+    std::erase_if(credits_, [&](const Credit& credit) { return waits[credit.wait].end <= by; });
+  }
+  Nanoseconds sum() const {
+    Nanoseconds sum = 0;
+    for (const Credit& credit : credits_) sum += credit.left;
+    return sum;
   }
 
-  // Uses credit for [start, end); what is left of the interval is the launches'.
+  // Uses credit for [start, end), the latest first; what is left of the interval is the launch's.
   void explain(Nanoseconds start, Nanoseconds end, std::vector<IdlePiece>& pieces) {
-    while (start < end && sum_ > 0) {
-      std::deque<Credit>* const credits = latest();
-      Credit& credit = credits->back();
+    while (start < end && !credits_.empty()) {
+      Credit& credit = credits_.back();
       const Nanoseconds used = std::min(credit.left, end - start);
       pieces.push_back({start, start + used, credit.cause, credit.wait});
       start += used;
       credit.left -= used;
-      sum_ -= used;
-      if (credit.left == 0) credits->pop_back();
+      if (credit.left == 0) credits_.pop_back();
     }
     if (start < end) pieces.push_back({start, end, IdleCause::launch, kNone});
   }
@@ -66,27 +53,7 @@ class Credits {
     Nanoseconds left;
   };
 
-  std::deque<Credit>& of(IdleCause cause) { return by_cause_.at(static_cast<std::size_t>(cause)); }
-  std::deque<Credit>* earliest() {
-    std::deque<Credit>* first = nullptr;
-    for (std::deque<Credit>& credits : by_cause_) {
-      if (credits.empty()) continue;
-      if (first == nullptr || credits.front().wait < first->front().wait) first = &credits;
-    }
-    return first;
-  }
-  std::deque<Credit>* latest() {
-    std::deque<Credit>* last = nullptr;
-    for (std::deque<Credit>& credits : by_cause_) {
-      if (credits.empty()) continue;
-      if (last == nullptr || credits.back().wait > last->back().wait) last = &credits;
-    }
-    return last;
-  }
-
-  // Of each cause by the waits' order. Waits have only the causes before between_kernels.
-  std::array<std::deque<Credit>, static_cast<std::size_t>(IdleCause::between_kernels)> by_cause_;
-  Nanoseconds sum_ = 0, most_;
+  std::vector<Credit> credits_;
 };
 
 // When GPUs of the trace other than the track's are busy.
@@ -101,6 +68,25 @@ Cover work_of_other_gpus(const Timeline& timeline, const GpuTrack& track) {
   return work;
 }
 
+// A launch of something for the track's GPU.
+struct LaunchTimes {
+  Nanoseconds called = 0;
+  Nanoseconds started = 0;  // of what it launched
+};
+
+// In the order of their calls.
+std::vector<LaunchTimes> launch_times(const Timeline& timeline, const Links& links,
+                                      const GpuTrack& track) {
+  std::vector<LaunchTimes> launches;
+  for (const std::uint32_t row : track.rows) {
+    const std::uint32_t call = links.gpu_call[row];
+    if (call == kNone) continue;
+    launches.push_back({timeline.calls.time.start(call), timeline.gpu.time.start(row)});
+  }
+  std::ranges::stable_sort(launches, {}, &LaunchTimes::called);
+  return launches;
+}
+
 class GapExplainer {
  public:
   GapExplainer(const Timeline& timeline, const Links& links, const GpuTrack& track,
@@ -112,10 +98,9 @@ class GapExplainer {
         waits_(waits),
         other_gpus_(work_of_other_gpus(timeline, track)),
         latency_(usual_latency(timeline, links, track, split)),
-        credits_(track.rows.empty()
-                     ? 0
-                     : split.busy / static_cast<Nanoseconds>(track.rows.size()) * kQueueDepth) {
+        launches_(launch_times(timeline, links, track)) {
     for (const Gap& gap : split.gaps) idle_.add(gap.start, gap.end);
+    find_leads();
   }
 
   std::vector<IdlePiece> explain() {
@@ -133,20 +118,48 @@ class GapExplainer {
   Nanoseconds explain_by_waits(Nanoseconds start, Nanoseconds end, IdleCause otherwise);
   void explain_queued(Nanoseconds start, Nanoseconds end, IdleCause usual, bool is_graph);
 
+  // When the GPU had work in its queue: a launch that waited there, or a wait of the host.
+  void find_leads() {
+    for (const LaunchTimes& launch : launches_) {
+      if (launch.started - launch.called > latency_ + kLongestLatency) {
+        leads_.push_back(launch.called);
+      }
+    }
+    for (const HostWait& wait : waits_) {
+      if (is_for_gpu(wait) && busy_within(wait) > kLongestLatency) leads_.push_back(wait.start);
+    }
+    std::ranges::sort(leads_);
+  }
+  // Once the host has launched something since a wait, this one is still to blame where it explains
+  // most of the idle time until the host is ahead again. Else the host is slower than the GPU.
+  void end_credit(Nanoseconds called) {
+    constexpr Nanoseconds kMost = 2;  // a half
+    const auto launch = std::ranges::lower_bound(launches_, called, {}, &LaunchTimes::called);
+    if (launch == launches_.begin()) return;
+    const auto lead = std::ranges::lower_bound(leads_, called);
+    const bool explains =
+        lead != leads_.end() && idle_.within(credit_since_, *lead) <= kMost * credit_given_;
+    if (!explains) credits_.end(waits_, (launch - 1)->called);
+  }
+  static bool is_for_gpu(const HostWait& wait) {
+    return wait.cause == IdleCause::synchronization || wait.cause == IdleCause::copy;
+  }
+  Nanoseconds busy_within(const HostWait& wait) const {
+    return wait.end - wait.start - idle_.within(wait.start, wait.end);
+  }
   // Waits that are over by `until` leave their credit.
   void pass_waits(Nanoseconds until) {
     while (next_ < waits_.size() && waits_[next_].end <= until) pass_wait();
   }
   void pass_wait() {
     const HostWait& wait = waits_[next_];
-    const bool is_for_gpu =
-        wait.cause == IdleCause::synchronization || wait.cause == IdleCause::copy;
-    if (is_for_gpu) credits_.keep_only(wait.cause);
+    if (is_for_gpu(wait)) credits_.keep_only(wait.cause);
     const bool has_credit = wait.cause != IdleCause::module_loading &&
                             wait.cause != IdleCause::outside && !is_full_queue(wait);
     if (has_credit) {
-      credits_.add(static_cast<std::uint32_t>(next_), wait.cause,
-                   wait.end - wait.start - idle_.within(wait.start, wait.end));
+      credits_.add(static_cast<std::uint32_t>(next_), wait.cause, busy_within(wait));
+      credit_since_ = wait.end;
+      credit_given_ = credits_.sum();
     }
     ++next_;
   }
@@ -174,7 +187,10 @@ class GapExplainer {
   const std::vector<HostWait>& waits_;
   Cover other_gpus_;
   Nanoseconds latency_;
+  std::vector<LaunchTimes> launches_;
+  std::vector<Nanoseconds> leads_;  // times at which the host is ahead of the GPU, sorted
   Credits credits_;
+  Nanoseconds credit_since_ = 0, credit_given_ = 0;  // by the last wait, with what was left before
   Cover idle_;
   std::size_t next_ = 0;  // the first wait that is not over
   std::vector<IdlePiece> pieces_;
@@ -241,6 +257,7 @@ void GapExplainer::explain_by_host(const Gap& gap, std::uint32_t call) {
   const Nanoseconds called = timeline_.calls.time.start(call);
   const Nanoseconds returned = timeline_.calls.time.end(call);
   Nanoseconds at = gap.start;
+  end_credit(called);
   if (called > gap.start) {
     at = explain_by_waits(gap.start, std::min(called, gap.end), IdleCause::launch);
     add_work(at, std::min(called, gap.end), IdleCause::launch);

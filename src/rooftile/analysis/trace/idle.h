@@ -17,14 +17,16 @@ struct IdlePiece {
   std::uint32_t wait = kNone;
 };
 
-// Splits every gap without remainder. A gap lasts until the next activity starts, and this one's
-// launch is what the GPU waited for:
-//  - while the launching host was inside a wait, the gap is that wait's;
-//  - the host's work between the wait and the launch would have happened earlier without the wait,
-//    while the GPU was still busy. So a wait that ran beside a busy GPU for some time is to blame
-//    for as much of the idle time that follows: its credit. Gaps use up the latest credit first.
-//    A wait for the GPU ends the credit of other causes: without those it would only have begun
-//    earlier and lasted longer. Credit never exceeds what the launch queue could have held;
+// Splits every gap without remainder. A gap lasts until the next activity starts, and what the host
+// did from the gap's start until this one's launch reached the GPU explains it:
+//  - while the launching thread, or one that it waited for, was inside a wait, the gap is that
+//  wait's;
+//  - the host's work after the wait would have happened earlier without it, while the GPU was still
+//    busy. So a wait that ran beside a busy GPU for some time is to blame for as much of the idle
+//    time that follows: its credit. It holds for the gap that the next launch ends, and for those
+//    after it until the host is ahead of the GPU again, where it explains half of them. The latest
+//    credit is used first. A wait for the GPU ends the credit of other causes: without those it
+//    would only have begun earlier and lasted longer;
 //  - without credit the host was simply slower than the GPU: launch;
 //  - if the call had returned before the gap began, the GPU had work and paused by itself;
 //  - what comes before the first work of a program that is recorded from its start is start-up;

@@ -27,7 +27,7 @@ Explained explain(const std::string& text, bool submits_in_batches = false) {
   const Window whole = whole_recording(*timeline);
   const BusySplit split = split_busy(*timeline, track, whole);
   Explained explained;
-  explained.waits = find_waits(*timeline, links);
+  explained.waits = find_waits(*timeline, links, track);
   explained.pieces = explain_gaps(*timeline, links, track, split, explained.waits);
   explained.causes = idle_by_cause(explained.pieces, whole);
   explained.idle = whole.span() - split.busy;
@@ -333,6 +333,83 @@ kernel 7 50us 10us a corr=1
 )")
                 .causes,
             (Causes{{IdleCause::launch, 50'000}}));
+}
+
+// A thread that reads results, and launches copies for it, waits beside the one that launches the
+// kernels: this one runs Python meanwhile.
+constexpr std::string_view kReader = R"(
+op main 0us 1000us aten::work
+call reader 0us 5us cudaMemcpyAsync corr=9
+copy 8 5us 5us DtoH bytes=64 corr=9
+call main 10us 5us cudaLaunchKernel corr=1
+kernel 7 20us 100us a corr=1
+call main 980us 5us cudaLaunchKernel corr=2
+kernel 7 985us 15us b corr=2
+)";
+
+TEST(Idle, AWaitOfAnotherThreadHoldsUpNoneThatIsBusyItself) {
+  const std::string reader(kReader);
+  EXPECT_EQ(explain(reader + "call reader 50us 900us cudaEventSynchronize\n").causes,
+            explain(reader).causes);
+  // Nor one that ends after the launch.
+  const std::string idle_main = R"(
+call reader 0us 5us cudaMemcpyAsync corr=9
+copy 8 5us 5us DtoH bytes=64 corr=9
+op main 5us 15us aten::work
+call main 10us 5us cudaLaunchKernel corr=1
+kernel 7 20us 100us a corr=1
+op main 950us 50us aten::work
+call main 980us 5us cudaLaunchKernel corr=2
+kernel 7 985us 15us b corr=2
+)";
+  const std::string late = "call reader 30us 960us cudaEventSynchronize\n";
+  EXPECT_FALSE(explain(idle_main + late).causes.contains(IdleCause::synchronization));
+}
+
+// The main thread, within its backward pass, waits for autograd's, which waits for the GPU.
+TEST(Idle, AWaitOfTheThreadThatTheLaunchingOneWaitsFor) {
+  const Causes causes = explain(R"(
+op main 0us 15us aten::work
+python main 0us 400us train.py(8): step
+call main 10us 5us cudaLaunchKernel corr=1
+kernel 7 20us 80us a corr=1
+op autograd 30us 270us MulBackward0
+call autograd 40us 5us cudaLaunchKernel corr=2
+kernel 7 100us 100us a corr=2
+call autograd 60us 230us cudaStreamSynchronize
+op main 320us 80us aten::work
+call main 380us 5us cudaLaunchKernel corr=3
+kernel 7 385us 15us b corr=3
+)")
+                            .causes;
+  EXPECT_EQ(causes, (Causes{{IdleCause::launch, 20'000}, {IdleCause::synchronization, 185'000}}));
+}
+
+// After the wait, kernels of 10 us that take the host 50 us each. As it stays behind the GPU, only
+// the gap up to its next launch is the wait's.
+TEST(Idle, AHostThatStaysBehindIsSlowerThanTheGpu) {
+  const std::string wait = R"(
+op main 0us 1000us aten::work
+call main 10us 5us cudaLaunchKernel corr=1
+kernel 7 20us 300us a corr=1
+call main 20us 300us cudaStreamSynchronize
+)";
+  std::string slow;
+  for (int i = 0; i < 10; ++i) {
+    const std::string id = " corr=" + std::to_string(i + 2) + "\n";
+    slow += "call main " + std::to_string(360 + 50 * i) + "us 5us cudaLaunchKernel" + id;
+    slow += "kernel 7 " + std::to_string(370 + 50 * i) + "us 10us b" + id;
+  }
+  const std::string end = "kernel 7 830us 170us z\n";
+  EXPECT_EQ(explain(wait + slow + end).causes.at(IdleCause::synchronization), 50'000);
+
+  // Where it is ahead again, the wait cost it that.
+  const std::string ahead = R"(
+call main 832us 5us cudaLaunchKernel corr=20
+kernel 7 1000us 10us c corr=20
+)";
+  EXPECT_EQ(explain(wait + slow + end + ahead).causes.at(IdleCause::synchronization),
+            50'000 + 9 * 40'000 - 110'000);
 }
 
 // A line of a random recording; ids make links that may or may not make sense.

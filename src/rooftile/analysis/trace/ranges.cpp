@@ -49,6 +49,11 @@ class EnclosingRange {
 
 using RangesByName = std::map<std::string_view, RangeUse>;
 
+// By its middle: the window of a recording without steps begins with a launch in the range.
+bool is_in(const Window& window, const Timeline& timeline, std::uint32_t op) {
+  return window.contains(timeline.ops.time.start(op) + timeline.ops.time.duration(op) / 2);
+}
+
 void add_host_side(const Timeline& timeline, EnclosingRange& enclosing,
                    const std::vector<IdlePiece>& pieces, const Window& window, PythonSites& sites,
                    RangesByName& ranges) {
@@ -59,8 +64,8 @@ void add_host_side(const Timeline& timeline, EnclosingRange& enclosing,
   std::vector<std::uint32_t> first;  // of each name
   for (std::uint32_t op = 0; op < timeline.ops.time.size(); ++op) {
     if (!enclosing.is_range(op) || enclosing.of(op) != op) continue;
+    if (!is_in(window, timeline, op)) continue;
     const Nanoseconds start = timeline.ops.time.start(op), end = timeline.ops.time.end(op);
-    if (!window.contains(start)) continue;
     const std::string& name = timeline.strings[timeline.ops.name[op]];
     RangeUse& range = ranges[name];
     range.name = name;
@@ -105,7 +110,7 @@ std::vector<RangeUse> training_ranges(const Timeline& timeline, const Links& lin
   for (const std::uint32_t row : track.rows) {
     if (timeline.gpu.kind[row] == GpuKind::copy) continue;
     const std::uint32_t op = enclosing.of(links.gpu_op[row]);
-    if (op == kNone || !window.contains(timeline.ops.time.start(op))) continue;
+    if (op == kNone || !is_in(window, timeline, op)) continue;
     RangeUse& range = ranges[timeline.strings[timeline.ops.name[op]]];
     ++range.kernels;
     range.kernel_time += to_seconds(timeline.gpu.time.duration(row));

@@ -59,16 +59,31 @@ std::optional<TraceDevice> device_of(const Timeline& timeline, std::int32_t id) 
   return are_equal ? std::optional(devices.front()) : std::nullopt;
 }
 
-// From the first launch to the last end on the GPU.
+// From the first start to the last end on the GPU, of what was launched in the recording, and on
+// to the end of what a function of the program does with it.
 Window part_with_work(const Timeline& timeline, const Links& links, const GpuTrack& track,
-                      const Window& whole) {
+                      const std::vector<IdlePiece>& pieces, const Window& whole) {
   Window part{whole.end, whole.start};
   for (const std::uint32_t row : track.rows) {
-    const std::uint32_t call = links.gpu_call[row];
-    const Nanoseconds start = timeline.gpu.time.start(row);
-    part.start = std::min(part.start,
-                          call == kNone ? start : std::min(start, timeline.calls.time.start(call)));
+    if (links.leftover[row]) continue;
+    part.start = std::min(part.start, timeline.gpu.time.start(row));
     part.end = std::max(part.end, timeline.gpu.time.end(row));
+  }
+  if (part.start >= part.end) return whole;
+  for (const IdlePiece& piece : pieces) {
+    if (piece.cause == IdleCause::host_work) part.end = std::max(part.end, piece.end);
+  }
+  return part;
+}
+
+// From the launch of the first work in `part`.
+Window host_part(const Timeline& timeline, const Links& links, const GpuTrack& track,
+                 const Window& part) {
+  for (const std::uint32_t row : track.rows) {
+    if (!part.contains(timeline.gpu.time.start(row))) continue;
+    const std::uint32_t call = links.gpu_call[row];
+    if (call == kNone) return part;
+    return {std::min(part.start, timeline.calls.time.start(call)), part.end};
   }
   return part;
 }
@@ -141,18 +156,17 @@ Window part_after_upload(const Timeline& timeline, const Links& links, const Gpu
   return whole;
 }
 
-// Without steps: what says something of the program's work, where its start, first calls and end
-// take more than half of the recording, and without the upload of its weights.
+// Without steps: the GPU's work, without the upload of a program's weights and, where they take
+// more than half, without first calls. What comes before and after is the program's start and end,
+// or the recorder's.
 Window steady_part(const Timeline& timeline, const Links& links, const GpuTrack& track,
                    const std::vector<IdlePiece>& pieces, const Window& whole) {
   constexpr std::size_t kLeastWork = 10;  // activities: fewer are no program
   if (track.rows.size() < kLeastWork) return whole;
-  const Window loaded = part_after_upload(timeline, links, track, whole);
-  const Nanoseconds set_up = loaded.start - whole.start + set_up_within(pieces, loaded);
-  if (2 * set_up <= whole.span()) return loaded;
-  Window part = part_with_work(timeline, links, track, whole);
-  part.start = std::max(part.start, loaded.start);
-  part = part_after_set_up(timeline, track, pieces, part);
+  const Window work = part_with_work(timeline, links, track, pieces, whole);
+  Window part = part_after_upload(timeline, links, track, work);
+  const Nanoseconds set_up = part.start - work.start + set_up_within(pieces, part);
+  if (2 * set_up > work.span()) part = part_after_set_up(timeline, track, pieces, part);
   // Less than a twentieth behind a long start says nothing, unless the GPU is busy in it.
   constexpr Nanoseconds kTooLittle = 20;
   const bool is_little = kTooLittle * part.span() < whole.span();
@@ -252,7 +266,7 @@ TraceSummary summarize(const Timeline& timeline) {
 
   const Window whole = whole_recording(timeline);
   const BusySplit split = split_busy(timeline, track, whole);
-  std::vector<HostWait> waits = find_waits(timeline, links);
+  std::vector<HostWait> waits = find_waits(timeline, links, track);
   const std::vector<IdlePiece> pieces = explain_gaps(timeline, links, track, split, waits);
   summary.whole = breakdown(whole, split, pieces);
   const Cover communication = communication_cover(timeline, track);
@@ -268,8 +282,8 @@ TraceSummary summarize(const Timeline& timeline) {
   StepsApart apart;
   if (has_steps) apart = set_apart(marks, bounds, timeline, track, pieces);
   const Window window{bounds.front(), bounds.back()};
-  const Window host_window =
-      has_steps ? Window{marks.steps.front().start, marks.steps.back().end} : work;
+  const Window host_window = has_steps ? Window{marks.steps.front().start, marks.steps.back().end}
+                                       : host_part(timeline, links, track, work);
   summary.time = window == whole ? summary.whole
                                  : breakdown(window, split_busy(timeline, track, window), pieces);
   summary.time.awaited_communication = to_seconds(covered(communication, held_up, window));

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "rooftile/analysis/trace/busy.h"
 #include "rooftile/analysis/trace/host_work.h"
+#include "rooftile/analysis/trace/next_launch.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::trace {
@@ -93,6 +93,20 @@ void set_recorder_apart(const Timeline& timeline, const Links& links,
   }
 }
 
+// Of each wait what holds up the next launch.
+std::vector<HostWait> that_hold_up(const std::vector<HostWait>& waits,
+                                   const NextLaunches& launches) {
+  std::vector<HostWait> kept;
+  for (HostWait wait : waits) {
+    for (const Window& part : launches.held_up(wait.thread, {wait.start, wait.end})) {
+      wait.start = part.start;
+      wait.end = part.end;
+      kept.push_back(wait);
+    }
+  }
+  return kept;
+}
+
 std::vector<HostWait> disjoint(std::vector<HostWait> waits) {
   std::sort(waits.begin(), waits.end(), [](const HostWait& a, const HostWait& b) {
     return a.start != b.start ? a.start < b.start : a.end > b.end;
@@ -130,11 +144,12 @@ IdleCause wait_cause(const Timeline& timeline, const Links& links, std::uint32_t
   return IdleCause::launch;
 }
 
-std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links) {
+std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links,
+                                 const GpuTrack& track) {
   std::vector<HostWait> waits;
   add_call_waits(timeline, links, waits);
   add_range_waits(timeline, links, waits);
-  waits = disjoint(std::move(waits));
+  waits = disjoint(that_hold_up(waits, NextLaunches(timeline, links, track)));
   set_recorder_apart(timeline, links, waits);
   set_library_start_apart(timeline, links, waits);
   add_other_work(timeline, links, waits);

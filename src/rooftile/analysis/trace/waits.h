@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "rooftile/analysis/trace/busy.h"
 #include "rooftile/analysis/trace/links.h"
 #include "rooftile/workload/trace_summary.h"
 
@@ -25,8 +26,10 @@ struct HostWait {
 // Waits and other stretches in which the host launches nothing. By start. A copy from pageable
 // memory holds the host until its data is on the way, a copy to the host until the data has come:
 // this one is a wait for results like any other synchronisation. Waits of the profiler and for work
-// from before the recording are `outside`.
-std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links);
+// from before the recording are `outside`. Of several threads only those waits count that hold up
+// the next launch for the track's GPU.
+std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links,
+                                 const GpuTrack& track);
 
 constexpr bool is_other_work(IdleCause cause) {
   return cause == IdleCause::host_work || cause == IdleCause::module_loading;
