@@ -318,6 +318,35 @@ class Capture(unittest.TestCase):
         self.assertFalse({"clamp", "relu"} & set(counts(found)))
         self.assertTrue(torch.equal(before, torch.get_rng_state()))
 
+    def test_values_that_are_drawn_in_place(self):
+        def forward(net, x):
+            kept = torch.zeros(2).uniform_(1, 2) > 0.5
+            kept |= torch.empty(2).fill_(1.0).bernoulli_() > 2
+            for _ in range(int(torch.bernoulli(kept.float()).sum()) + int((torch.rand_like(x)[0] < 2).sum())):
+                x = net.fc(x)
+            return x
+
+        found = train(made(forward), Input((2, 8)))
+        self.assertFalse(found.real_values, found.notes)
+        self.assertEqual(counts(found)["addmm"], 2 + 8)
+
+    def test_known_values_at_unknown_places_are_unknown(self):
+        def forward(net, x):
+            x = net.fc(x)
+            return x if torch.arange(2)[x[:, 0].argsort()].sum() == 1 else x.relu()
+
+        self.assertTrue(train(made(forward), Input((2, 8))).real_values)
+
+    def test_results_of_known_values_with_weights_are_unknown(self):
+        def forward(net, x):
+            noise = torch.randn(4, 8)
+            norm = nn.functional.batch_norm(noise, None, None, net.fc.bias, training=True)
+            return net.fc(norm) if norm.sum().abs() < 1e-3 else net.fc(x).relu()
+
+        found = train(made(forward), Input((2, 8)))
+        self.assertTrue(found.real_values)
+        self.assertNotIn("relu", counts(found))
+
     def test_sparse_tables_have_no_known_values(self):
         def forward(net, x):
             table = torch.sparse_coo_tensor(torch.tensor([[0, 1], [1, 0]]), torch.ones(2), (2, 2))
@@ -396,6 +425,20 @@ class Capture(unittest.TestCase):
         self.assertEqual(counts(found)["addmm"], 1)
         self.assertFalse(torch.zeros(1).is_cuda)
 
+    def test_gpus_by_number_and_old_types(self):
+        def forward(net, x):
+            assert x.is_cuda
+            x = x.to(x.get_device()).type("torch.cuda.FloatTensor") + torch.ones(8, device=f"cuda:{x.get_device()}")
+            x = x + torch.cuda.FloatTensor(2, 8).zero_() + torch.zeros(8, device=0)
+            x = x + torch.ones(8, device=torch.device(0))
+            return net.fc(x.type(torch.cuda.FloatTensor))
+
+        of_cuda = torch.cuda.FloatTensor
+        found = train(made(forward), Input((2, 8)))
+        self.assertFalse(found.real_values, found.notes)
+        self.assertEqual(counts(found)["addmm"], 1)
+        self.assertIs(torch.cuda.FloatTensor, of_cuda)
+
     def test_what_programs_ask_of_autocast(self):
         asked = []
 
@@ -460,6 +503,29 @@ class Capture(unittest.TestCase):
         self.assertEqual(counts(found)["addmm"], 1)
         self.assertIsNone(model.fc.weight.grad)
         self.assertIsNotNone(model.shift.grad_fn)
+
+    def test_modules_that_refuse_copies(self):
+        class Refuses(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = nn.Linear(8, 8)
+
+            def __deepcopy__(self, memo):
+                raise RuntimeError("not to be copied")
+
+            def forward(self, x):
+                return self.fc(x)
+
+        model = nn.Sequential(Refuses(), nn.Linear(8, 4))
+        found = train(model, Input((2, 8)))
+        self.assertEqual((counts(found)["addmm"], found.real_values), (2, False))
+        self.assertIsNone(model[0].fc.weight.grad)
+        self.assertNotIn("__deepcopy__", vars(model[0]))
+
+    def test_graphs_are_copied(self):
+        net = torch.fx.symbolic_trace(made(lambda net, x: torch.broadcast_tensors(net.fc(x), x)[0]))
+        found = train(net, Input((2, 8)))
+        self.assertFalse(found.real_values, found.notes)
 
     def test_tensors_that_are_no_buffers(self):
         with torch.device("meta"):
@@ -565,6 +631,24 @@ class Capture(unittest.TestCase):
 
         found = capture(Named(), {"pair": (Input((2, 8)), {"x": Input((2, 8))})}, kwargs={"scale": 2.0})
         self.assertEqual(counts(found)["addmm"], 1)
+
+    def test_inputs_in_objects(self):
+        batch = types.SimpleNamespace(x=torch.ones(3, 8), parts={"lengths": torch.tensor([2, 3, 1])}, name="batch")
+        found = train(made(lambda net, batch: net.fc(batch.x)[:batch.parts["lengths"].tolist()[0]]), (batch,))
+        self.assertFalse(found.real_values, found.notes)
+        self.assertEqual((found.batch, found.input_bytes), (3, 3 * 8 * 4 + 3 * 8))
+        self.assertIs(type(batch.x), torch.Tensor)
+
+    def test_branches_and_loops_as_operators(self):
+        def forward(net, x):
+            from torch._higher_order_ops.while_loop import while_loop
+
+            number, x = while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, net.fc(x)), (torch.tensor(0), x))
+            return torch.cond(number > 2, lambda x: net.fc(x).sin(), lambda x: net.fc(x).cos(), (x,))
+
+        found = train(made(forward), Input((2, 8)))
+        self.assertFalse(found.real_values, found.notes)
+        self.assertEqual((counts(found)["addmm"], counts(found)["sin"]), (4, 1))
 
     def test_refuses_with_the_reason(self):
         class Wrong(nn.Module):

@@ -23,6 +23,11 @@ def _here(value: Any) -> Any:
     return torch.device("cpu") if _is_gpu(value) else value
 
 
+def _is_number(value: Any) -> bool:
+    """Of a GPU, where a device is expected."""
+    return type(value) is int
+
+
 class OnThisDevice(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
     """"cuda" as an argument, .cuda() and .to("cuda") give tensors of the recording.
 
@@ -37,8 +42,14 @@ class OnThisDevice(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
         kwargs = kwargs or {}
         if func in (torch.Tensor.cuda, torch.Tensor.pin_memory):
             return args[0]
-        if func is torch.device and any(map(_is_gpu, (*args[:1], kwargs.get("type")))):
+        if func is torch.device and any(_is_gpu(of) or _is_number(of) for of in (*args[:1], kwargs.get("type"))):
             return torch.device("cpu")  # without the number of a GPU
+        if func is torch.Tensor.type and isinstance(args[1] if len(args) > 1 else None, str):
+            args = (args[0], args[1].replace("torch.cuda.", "torch."), *args[2:])
+        if _is_number(kwargs.get("device")):
+            kwargs = {**kwargs, "device": torch.device("cpu")}
+        if func is torch.Tensor.to and _is_number(args[1] if len(args) > 1 else None):
+            args = (args[0], torch.device("cpu"), *args[2:])
         known = as_python(func, args)
         if known is not NotImplemented:
             return known
@@ -47,6 +58,8 @@ class OnThisDevice(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
                 return True
             if func == torch.Tensor.device.__get__:
                 return torch.device("cuda", 0)
+            if func == torch.Tensor.get_device:
+                return 0
         if any(map(_is_gpu, args)):
             args = tuple(map(_here, args))
         if any(map(_is_gpu, kwargs.values())):
@@ -123,19 +136,23 @@ _WITHOUT_GPU: dict[str, Any] = {
     "get_rng_state": lambda *_: torch.get_rng_state(),
 }
 _SEEN_AS_GPU = {"is_available": lambda: True, "device_count": lambda: 1, "is_initialized": lambda: True}
+# Constructors of old programs: torch.cuda.FloatTensor(3, 4).
+_TYPES = ("Float", "Double", "Half", "BFloat16", "Byte", "Char", "Short", "Int", "Long", "Bool")
 _NVTX_WITHOUT_GPU = {"range_push": _nothing, "range_pop": _nothing, "mark": _nothing, "range": _context}
 
 
 @contextlib.contextmanager
 def without_gpu(seen_as_gpu: bool) -> Iterator[None]:
-    """Calls of torch.cuda that only steer or describe the GPU do nothing where there is none."""
-    if torch.cuda.is_available():
-        yield
-        return
+    """Calls of torch.cuda that only steer or describe the GPU do nothing where there is none; its types are those of
+    the recording's tensors.
+    """
     kept = []
-    steering = {**_WITHOUT_GPU, **(_SEEN_AS_GPU if seen_as_gpu else {})}
-    for module, functions in ((torch.cuda, steering), (torch.cuda.nvtx, _NVTX_WITHOUT_GPU),
-                              (torch.Tensor, {"record_stream": _nothing})):
+    replaced: list[tuple[Any, dict[str, Any]]] = [
+        (torch.cuda, {f"{kind}Tensor": getattr(torch, f"{kind}Tensor") for kind in _TYPES})]
+    if not torch.cuda.is_available():
+        replaced += [(torch.cuda, {**_WITHOUT_GPU, **(_SEEN_AS_GPU if seen_as_gpu else {})}),
+                     (torch.cuda.nvtx, _NVTX_WITHOUT_GPU), (torch.Tensor, {"record_stream": _nothing})]
+    for module, functions in replaced:
         for name, instead in functions.items():
             kept.append((module, name, getattr(module, name)))
             setattr(module, name, instead)

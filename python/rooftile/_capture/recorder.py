@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import weakref
@@ -205,6 +206,11 @@ def _is_composite(func: Any) -> bool:
         torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
 
 
+def _as_it_is(func: Any) -> Any:
+    """PyTorch's own operators meet the tensors' own devices, whatever a mode around them tells the program."""
+    return torch._C.DisableTorchFunction() if func.namespace == "aten" else contextlib.nullcontext()
+
+
 def _shape(tensor: torch.Tensor) -> list[int]:
     return [int(size) for size in tensor.shape]
 
@@ -337,7 +343,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
         from .whole import compute
 
         reads = self._values(_tensors_in(list(args) + list(kwargs.values())))
-        out = compute(func, args, kwargs)
+        with _as_it_is(func):
+            out = compute(func, args, kwargs)
         self.add(func, args, kwargs, out, reads)
         return out
 

@@ -16,6 +16,7 @@ from typing import Any, Callable, Optional
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.nn.parameter import is_lazy
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
@@ -195,7 +196,7 @@ class _Pass:
                 return type(value)(map(made, value))
             if isinstance(value, dict):
                 return {key: made(item) for key, item in value.items()}
-            return copy.copy(value) if hasattr(value, "to") else value
+            return _with_tensors(value, take)
 
         kwargs = made(self.kwargs)
         if self.inputs is None:
@@ -337,7 +338,8 @@ def _copied(model: Any) -> Any:
         new = copy.deepcopy(model, memo)
     except Exception:  # any: objects refuse copies in many ways
         memo = _without_copies(model)
-        new = copy.deepcopy(model, memo)
+        with _as_other_modules(model, memo):
+            new = copy.deepcopy(model, memo)
     for module in new.modules():
         for name, value in list(vars(module).items()):
             if isinstance(value, FunctionType):
@@ -380,6 +382,34 @@ def _without_copies(model: Any) -> dict[int, Any]:
     return common
 
 
+@contextlib.contextmanager
+def _as_other_modules(model: Any, common: Mapping[int, Any]) -> Iterator[None]:
+    """Modules whose own `__deepcopy__` refuses are copied as all others, by what they hold."""
+    def by_parts(module: Any) -> Callable[[dict[int, Any]], Any]:
+        def copied(memo: dict[int, Any]) -> Any:
+            kind: Any = type(module)
+            new = memo[id(module)] = kind.__new__(kind)
+            for name, value in vars(module).items():
+                if name != "__deepcopy__":
+                    vars(new)[name] = copy.deepcopy(value, memo)
+            return new
+        return copied
+
+    refusing = []
+    for module in model.modules():
+        if hasattr(type(module), "__deepcopy__"):
+            try:
+                copy.deepcopy(module, dict(common))
+            except Exception:  # any
+                refusing.append(module)
+                vars(module)["__deepcopy__"] = by_parts(module)
+    try:
+        yield
+    finally:
+        for module in refusing:
+            del vars(module)["__deepcopy__"]
+
+
 def _rebound(function: FunctionType, memo: Mapping[int, Any]) -> FunctionType:
     """The function with copies in the place of what it closes over: copying leaves functions as they are."""
     old = function.__closure__ or ()
@@ -415,6 +445,35 @@ def _as_fake(tensor: torch.Tensor, fake_mode: Any) -> torch.Tensor:
     if not tensor.is_floating_point() and can_be_kept(tensor):
         return constant(tensor, fake_mode)
     return fake_mode.from_tensor(tensor.detach().cpu()).requires_grad_(tensor.requires_grad)
+
+
+class _Copying(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
+    """Copies of tensors are what `take` makes of them."""
+
+    def __init__(self, take: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._take = take
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is not torch.Tensor.__deepcopy__:
+            return func(*args, **(kwargs or {}))
+        tensor, memo = args
+        if id(tensor) not in memo:
+            memo[id(tensor)] = self._take(tensor)
+        return memo[id(tensor)]
+
+
+def _with_tensors(value: Any, take: Callable[[Any], Any]) -> Any:
+    """An object of the program, as a batch of a data loader, with other tensors; itself where it holds none, or cannot
+    be copied.
+    """
+    if next(_tensors_in(value), None) is None:
+        return copy.copy(value) if hasattr(value, "to") else value
+    try:
+        with _Copying(take):
+            return copy.deepcopy(value)
+    except Exception:  # any: objects refuse copies in many ways
+        return value
 
 
 def _as_real(tensor: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ floating-point inputs stays unknown, but for one thing: it is finite.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable
 
 import torch
@@ -29,11 +29,12 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 _MOST = 1 << 20
 
 # Take from a tensor no more than its shape or its type.
-_LIKE = {f"aten::{name}" for name in ("zeros_like", "ones_like", "full_like")}
-_NEW = {f"aten::{name}" for name in ("new_zeros", "new_ones", "new_full")}
+_LIKE = {f"aten::{name}_like" for name in ("zeros", "ones", "full", "empty", "rand", "randn", "randint")}
+_NEW = {f"aten::new_{name}" for name in ("zeros", "ones", "full", "empty")}
 # PyTorch ends the process where it computes these with values.
 _WITHOUT_VALUES = ("_embedding_bag", "_sparse_")
 _FINITE = {"aten::isinf", "aten::isnan"}
+_CONSTANTS = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift_fresh_copy.default)  # of the program's text
 _UNKNOWN = (DataDependentOutputException, DynamicOutputShapeException)
 
 
@@ -69,6 +70,8 @@ class CopyWithValues(FakeCopyMode):  # type: ignore[misc, unused-ignore]
             if id(tensor) not in memo:
                 memo[id(tensor)] = constant(tensor, self.fake_mode)
             return memo[id(tensor)]
+        if torch.fx.Proxy in types:  # a graph is copied by tracing it
+            return func(*args, **(kwargs or {}))
         return super().__torch_function__(func, types, args, kwargs)
 
 
@@ -91,6 +94,9 @@ def computed(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     if any(name in str(func) for name in _WITHOUT_VALUES):
         with _forgotten(args, kwargs):
             return func(*args, **kwargs)
+    known = _drawn(func, args, kwargs)
+    if known is not None:
+        return known
     try:
         out = func(*args, **kwargs)
     except _UNKNOWN:
@@ -103,6 +109,8 @@ def computed(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
             raise
         with _forgotten(args, kwargs):
             return func(*args, **kwargs)
+    if func not in _CONSTANTS and not _all_known(args, kwargs):
+        unknown(out, args)
     is_known = not isinstance(out, FakeTensor) or out.constant is not None
     if is_known or out.numel() > _MOST or not isinstance(func, torch._ops.OpOverload):
         return out
@@ -110,8 +118,42 @@ def computed(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         if func._schema.name in _FINITE:
             return constant(torch.zeros(out.shape, dtype=torch.bool), out.fake_mode)
         if _fills(func, args, kwargs):
-            return constant(func(*tree_map_only(torch.Tensor, _empty_as(func), args), **kwargs), out.fake_mode)
+            filled = func(*tree_map_only(torch.Tensor, _empty_as(func), args), **kwargs)
+            return constant(filled.zero_() if "empty" in func._schema.name else filled, out.fake_mode)
     return out
+
+
+def _all_known(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    return all(isinstance(value, FakeTensor) and value.constant is not None
+               for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor))
+
+
+def unknown(results: Any, args: Sequence[Any] = ()) -> Any:
+    """Results of an operator for which only a shape was computed. PyTorch's shape functions make them by `new_empty` of
+    an argument, which has values where the argument has some.
+    """
+    given = {id(value) for value in tree_leaves(args)}
+    for tensor in tree_leaves(results):
+        if isinstance(tensor, FakeTensor) and id(tensor) not in given:
+            tensor.constant = None
+    return results
+
+
+def _drawn(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The result of an operator that draws at random, from known values or in their place: PyTorch's fake tensors
+    forget it. None for others.
+    """
+    if not isinstance(func, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in func.tags:
+        return None
+    tensors = [value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
+    if not tensors or not _all_known(args, kwargs):
+        return None
+    with unset_fake_temporarily():
+        real = func(*tree_map_only(FakeTensor, lambda t: t.constant, args),
+                    **tree_map_only(FakeTensor, lambda t: t.constant, kwargs))
+        if func._schema.is_mutable:
+            return args[0]
+        return tree_map_only(torch.Tensor, lambda t: constant(t, tensors[0].fake_mode), real)
 
 
 @contextlib.contextmanager
@@ -132,7 +174,7 @@ def _fills(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     name = func._schema.name
     if name in _LIKE or name in _NEW:
         return True
-    return name.startswith("aten::") and "empty" not in name and not func._schema.is_mutable and \
+    return name.startswith("aten::") and not func._schema.is_mutable and \
         not any(isinstance(value, torch.Tensor) for value in tree_leaves((args, kwargs)))
 
 

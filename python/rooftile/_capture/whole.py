@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
-from .values import computed
+from .values import computed, unknown
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -170,9 +170,9 @@ _BATCH_NORM: dict[Any, Callable[..., Any]] = {
 def compute(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """The result of an operator, also of those that only CUDA has."""
     if func is _GROUPED and _is_fake(args):
-        return _grouped_shape(*args, **kwargs)
+        return unknown(_grouped_shape(*args, **kwargs))
     if func in _BATCH_NORM and _is_fake(args):
-        return _BATCH_NORM[func](*args, **kwargs)
+        return unknown(_BATCH_NORM[func](*args, **kwargs))
     if func not in _CUDA_ONLY or _is_fake(args):
         return computed(func, args, kwargs)
     with _unrecorded():
@@ -343,20 +343,45 @@ def _recurrent(cell: str, packed: bool) -> Callable[..., Any]:
     return whole_packed if packed else whole
 
 
+def _branch(chosen: Any, on_true: Callable[..., Any], on_false: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    return (on_true if chosen else on_false)(*operands)
+
+
+def _loop(condition: Callable[..., Any], body: Callable[..., Any], carried: Sequence[Any], more: Sequence[Any]) -> Any:
+    while condition(*carried, *more):
+        carried = body(*carried, *more)
+    return tuple(carried)
+
+
+# Operators that call functions, by the modules that hold them.
+_OF_FUNCTIONS: dict[str, dict[str, Any]] = {
+    "torch.nn.attention.flex_attention": {
+        "flex_attention_hop": _flex_attention,
+        "_validate_device": lambda *_: None,  # it refuses gradients on a CPU
+        "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG": True,
+    },
+    "torch._higher_order_ops.cond": {"cond_op": _branch},
+    "torch._higher_order_ops.while_loop": {"while_loop_op": _loop},
+}
+
+
 @contextlib.contextmanager
-def _flex_attention_whole() -> Iterator[None]:
-    """Where the program has imported it; its own check refuses gradients on a CPU."""
-    flex = sys.modules.get("torch.nn.attention.flex_attention")
-    instead = {"flex_attention_hop": _flex_attention, "_validate_device": lambda *_: None,
-               "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG": True}
-    kept = {name: getattr(flex, name) for name in instead if hasattr(flex, name)}
-    for name in kept:
-        setattr(flex, name, instead[name])
+def _functions_called() -> Iterator[None]:
+    """Attention by a function of scores is one operator; branches and loops run as Python's. In modules that the
+    program has imported.
+    """
+    kept = []
+    for module, instead in _OF_FUNCTIONS.items():
+        imported = sys.modules.get(module)
+        for name, value in instead.items():
+            if hasattr(imported, name):
+                kept.append((imported, name, getattr(imported, name)))
+                setattr(imported, name, value)
     try:
         yield
     finally:
-        for name, value in kept.items():
-            setattr(flex, name, value)
+        for imported, name, value in kept:
+            setattr(imported, name, value)
 
 
 @contextlib.contextmanager
@@ -374,7 +399,7 @@ def kept_whole(recorder: Recorder) -> Iterator[None]:
     torch.backends.mha.set_fastpath_enabled(False)
     _running.append(recorder)
     try:
-        with _flex_attention_whole():
+        with _functions_called():
             yield
     finally:
         _running.pop()
