@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <regex>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -179,6 +181,106 @@ TEST(Configs, EachKindOfModelIsReadAsBefore) {
     }
   }
   expect_golden(kTests / "golden/readers/kinds" / "same.txt", same);
+}
+
+// Words in quotes of the source file that describes a kind of model: the keys that it reads are
+// among them.
+std::vector<std::string> words_beside(const std::string& type) {
+  for (const fs::path& file :
+       files_in(fs::path(ROOFTILE_ROOT) / "src/rooftile/readers/hf_config")) {
+    if (!file.filename().string().starts_with("family_")) continue;
+    const std::string text = file_text(file);
+    if (text.find(fmt::format("{{\"{}\",", type)) == std::string::npos) continue;
+    static const std::regex kWord("\"([a-z][a-z0-9_]*)\"");
+    std::set<std::string> words;
+    for (std::sregex_iterator at(text.begin(), text.end(), kWord), end; at != end; ++at) {
+      words.insert((*at)[1]);
+    }
+    for (const std::string& known : hf::known_model_types()) words.erase(known);
+    return {words.begin(), words.end()};
+  }
+  ADD_FAILURE() << "no family describes " << type;
+  return {};
+}
+
+class ChangedConfig {
+ public:
+  explicit ChangedConfig(std::string type) : type_(std::move(type)), plain_(lines({})) {
+    if (!is_error(plain_)) return;
+    sizes_ = "";  // as above, of the class
+    plain_ = lines({});
+  }
+
+  // What each of the keys changes.
+  std::string effects(std::span<const std::string> keys) {
+    if (keys.empty() || !changes(keys)) return "";
+    if (keys.size() == 1) return effects_of(keys.front());
+    const std::size_t half = keys.size() / 2;
+    return effects(keys.first(half)) + effects(keys.subspan(half));
+  }
+
+ private:
+  std::vector<std::string> lines(std::string_view more) const {
+    // The last one of two values of a key counts.
+    const std::string config = fmt::format("{}{}", sizes_, more);
+    const Result<Workload> workload = read_kind(type_, "", config, Mode::inference);
+    if (!workload) return {"error: " + workload.error().message};
+    return lines_of(*workload);
+  }
+
+  bool changes(std::span<const std::string> keys) const {
+    for (const char* value : {"24", "false"}) {
+      std::string more;
+      for (const std::string& key : keys) more += fmt::format(", \"{}\": {}", key, value);
+      if (lines(more) != plain_) return true;
+    }
+    return false;
+  }
+
+  static bool is_error(const std::vector<std::string>& lines) {
+    return lines.front().starts_with("error: ");
+  }
+
+  // A flag, else a size, else a list or a word.
+  std::string effects_of(const std::string& key) const {
+    std::string text;
+    if (add_effect(key, "true", text)) {
+      add_effect(key, "false", text);
+    } else if (!add_effect(key, "24", text) && !add_effect(key, "[2, 4]", text)) {
+      add_effect(key, "\"gelu\"", text);
+    }
+    return text;
+  }
+
+  // Whether the value may stand there.
+  bool add_effect(const std::string& key, std::string_view value, std::string& text) const {
+    const std::vector<std::string> changed = lines(fmt::format(", \"{}\": {}", key, value));
+    if (changed == plain_) return true;
+    std::vector<std::string> added;
+    for (const std::string& line : changed) {
+      if (std::find(plain_.begin(), plain_.end(), line) == plain_.end()) added.push_back(line);
+    }
+    text +=
+        fmt::format("{} {}: {} lines, {} of them new\n", key, value, changed.size(), added.size());
+    added.resize(std::min<std::size_t>(added.size(), 4));
+    for (const std::string& line : added) text += "  " + line + "\n";
+    return !is_error(changed);
+  }
+
+  std::string type_;
+  std::string_view sizes_ = kSizes;
+  std::vector<std::string> plain_;
+};
+
+// One kind of each family.
+TEST(Configs, EachKeyChangesWhatItDidBefore) {
+  std::set<hf::Family> seen;
+  for (const std::string& type : hf::known_model_types()) {
+    if (!seen.insert(*hf::find_family(type)).second) continue;
+    const std::vector<std::string> keys = words_beside(type);
+    expect_golden(kTests / "golden/readers/keys" / (type + ".txt"),
+                  ChangedConfig(type).effects(keys));
+  }
 }
 
 }  // namespace

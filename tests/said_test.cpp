@@ -1,0 +1,397 @@
+// What the rules say of the cases of each spec, and what their findings stand on, in folders of
+// tests/golden: `findings` has what the spec's own rule says, `all_rules` what all of them do,
+// `facts` the facts of scripts, `traces` the summaries of traces, `operations` work, time and
+// memory. In all but `findings` and `traces`, a line that was the same in an earlier case of the
+// spec is not repeated. `stands_on` says which lines and words of a script decide what is found,
+// and `estimates` how long the operations in tests/inputs/operations.txt take.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rooftile/analysis/memory/memory.h"
+#include "rooftile/base/text.h"
+#include "rooftile/workload/training.h"
+#include "rooftile/workload/workload_text.h"
+#include "spec_cases.h"
+#include "tests/support/facts_text.h"
+#include "tests/support/golden.h"
+
+namespace rooftile {
+namespace {
+
+// Lines of one golden, each written where it comes first.
+class Lines {
+ public:
+  void add(const std::string& line) {
+    if (seen_.insert(line).second) text_ += line + "\n";
+  }
+  void add_always(const std::string& line) { text_ += line + "\n"; }
+  void title(const std::string& heading) { text_ += "## " + heading + "\n"; }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::set<std::string> seen_;
+  std::string text_;
+};
+
+Result<Workload> read_case(const SpecCase& spec) {
+  if (spec.is_trace) return read_traces(spec.text);
+  if (spec.scripts.empty()) {
+    Result<Workload> workload = parse_workload(spec.text, spec.file.filename().string());
+    if (!workload) return workload;
+    return options_of(spec).training ? derive_training(*std::move(workload))
+                                     : derive_inference(*std::move(workload));
+  }
+  std::vector<ScriptFile> files = spec.scripts;
+  take_marks(*find_rule(spec.rule), files);
+  std::vector<std::pair<std::string, std::string>> texts;
+  for (const ScriptFile& file : files) texts.emplace_back(file.name, file.text);
+  Result<SourceFacts> facts = read_python_texts(texts);
+  if (!facts) return tl::unexpected(facts.error());
+  Workload workload;
+  workload.source = std::make_shared<const SourceFacts>(*std::move(facts));
+  return workload;
+}
+
+// Where all findings are, and what is new of what they say.
+void add_findings(const std::vector<Finding>& findings, Lines& said) {
+  std::map<std::string, std::vector<std::string>> places;
+  for (const Finding& finding : findings) {
+    places[finding.rule].push_back(fmt::format(
+        "{}:{}", finding.location.node.empty() ? finding.location.file : finding.location.node,
+        finding.location.line));
+  }
+  std::string all;
+  for (const auto& [rule, where] : places)
+    all += fmt::format("  {} {}", rule, fmt::join(where, " "));
+  said.add_always(all.empty() ? "  nothing" : all);
+  for (const Finding& finding : findings) {
+    std::string line =
+        fmt::format("{} {}: {}", to_string(finding.level), finding.rule, finding.message);
+    if (finding.saving) {
+      line +=
+          fmt::format(" [{:.4g} {:.4g} {:.4g} us]", finding.saving->low.value() * 1e6,
+                      finding.saving->expected.value() * 1e6, finding.saving->high.value() * 1e6);
+    }
+    said.add(line);
+  }
+}
+
+std::string digits(const Range<Seconds>& time) {
+  return fmt::format("{:.5g} ({:.5g} to {:.5g})", time.expected.value() * 1e6,
+                     time.low.value() * 1e6, time.high.value() * 1e6);
+}
+
+std::string digits(const Range<Bytes>& bytes) {
+  return fmt::format("{:.6g} ({:.6g} to {:.6g})", bytes.expected.value(), bytes.low.value(),
+                     bytes.high.value());
+}
+
+std::string product_text(const MatrixProduct& one) {
+  const auto operand = [](const MatrixOperand& of) {
+    return fmt::format("{} {} {} of {}+{}", of.role, of.contiguous_dim, of.contiguous, of.leading,
+                       of.offset);
+  };
+  return fmt::format("  {}{}x{}x{} batch {} times {} density {:.4g}: {}; {}; {}", one.part, one.m,
+                     one.n, one.k, one.batch, one.repeats, one.density, operand(one.a),
+                     operand(one.b), operand(one.out));
+}
+
+std::string time_text(const TimeEstimate& time) {
+  std::string text = fmt::format(
+      "  {} us, {}: launch {:.5g} compute {:.5g} memory {:.5g} power {:.5g} floor {:.5g}",
+      digits(time.time), to_string(time.bound), time.launch.value() * 1e6,
+      time.compute.value() * 1e6, time.memory.value() * 1e6, time.power.value() * 1e6,
+      time.floor.value() * 1e6);
+  if (time.grid) {
+    text += fmt::format(" tile {}x{} waves {:.4g} last {:.3g}", time.grid->tile.rows,
+                        time.grid->tile.cols, time.grid->waves, time.grid->last_wave_fill);
+  }
+  if (time.split_k != 1) text += fmt::format(" split {}", time.split_k);
+  if (time.own_effects.expected != 1) text += fmt::format(" own {:.5g}", time.own_effects.expected);
+  if (time.learned != 1) text += fmt::format(" learned {:.5g}", time.learned);
+  if (time.winograd) text += " Winograd";
+  if (time.conversions.expected.value() > 0) text += " conversions " + digits(time.conversions);
+  return text;
+}
+
+void add_operations(const Workload& workload, const Analysis& analysis, Lines& lines) {
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const OpAnalysis& op = analysis.ops[i];
+    const std::string code = to_text(workload.ops[i]);
+    std::string text =
+        fmt::format("{}\n  {:.6g} flop, {:.6g} bytes", trim(code.substr(0, code.find(" line="))),
+                    op.cost.flop.value(), op.cost.bytes.value());
+    for (const MatrixProduct& product : op.products) text += "\n" + product_text(product);
+    if (op.time) text += "\n" + time_text(*op.time);
+    lines.add(text);
+  }
+  lines.add("total " + digits(analysis.total));
+}
+
+// Operations of a trace as they ran.
+void add_table(const Workload& workload, const Device& device, Lines& lines) {
+  const std::string table = render_ops_csv(list_operations(workload, device));
+  for (const std::string_view line : split(table, '\n')) lines.add(std::string(line));
+}
+
+void add_memory(const Workload& workload, const Device& device, Lines& lines) {
+  const MemoryEstimate memory = estimate_memory(workload, device);
+  lines.add(fmt::format(
+      "memory {}: weights {:.6g}, gradients {}, optimizer {}, activations {}, cache {}, "
+      "state {}, workspace {}",
+      to_string(memory.fit()), memory.weights.value(), digits(memory.gradients),
+      digits(memory.optimizer), digits(memory.activations), digits(memory.kv_cache),
+      digits(memory.recurrent_state), digits(memory.workspace)));
+}
+
+// Times have two digits: constants of the time model change more often than rules. Facts that stand
+// in the text already are left out.
+std::string said(const Finding& finding, const std::string& before) {
+  std::string text = fmt::format("{} ({})\n", finding.message, to_string(finding.level));
+  if (finding.own_level) text += fmt::format("  own level: {}\n", to_string(*finding.own_level));
+  if (finding.count != 1) text += fmt::format("  count: {}\n", finding.count);
+  if (finding.saving) {
+    text += fmt::format("  saves: {:.2g}, {:.2g} to {:.2g} us\n",
+                        finding.saving->expected.value() * 1e6, finding.saving->low.value() * 1e6,
+                        finding.saving->high.value() * 1e6);
+  }
+  text += fmt::format("  fix: {} ({})\n", finding.fix.text, to_string(finding.fix.exactness));
+  for (const TextEdit& edit : finding.fix.edits) {
+    text += fmt::format("  {}edit: '{}'\n", finding.fix.safe ? "safe " : "", edit.replacement);
+  }
+  for (const Evidence& evidence : finding.evidence) {
+    const std::string fact = to_string(evidence);
+    if (before.find(fact) == std::string::npos) text += "  " + fact + "\n";
+  }
+  return text;
+}
+
+// A summary without what is empty or zero.
+std::string brief(const TraceSummary& summary) {
+  std::string text;
+  std::istringstream in(write_trace_summary(summary));
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t end = line.find_last_not_of(" ,");
+    const std::string_view said = std::string_view(line).substr(0, end + 1);
+    const auto ends = [&](std::string_view word) { return said.ends_with(word); };
+    if (ends(": null") || ends(": 0") || ends(": 0.0") || ends(": []") || ends(": {}") ||
+        ends(": \"\"") || ends(": false")) {
+      continue;
+    }
+    text += line + "\n";
+  }
+  return text;
+}
+
+// The goldens of one spec.
+class SaidTest : public testing::Test {
+ public:
+  explicit SaidTest(fs::path spec) : spec_(std::move(spec)) {}
+
+  void TestBody() override {
+    for (const SpecCase& spec : cases_of(spec_)) {
+      const Result<Workload> workload = read_case(spec);
+      ASSERT_TRUE(workload) << to_string(workload.error());
+      add(spec, *workload);
+    }
+    const std::string name = rule_of(spec_) + ".txt";
+    expect_golden(kRoot / "tests/golden/findings" / name, own_);
+    for (const auto& [folder, lines] : {std::pair<const char*, const Lines&>("all_rules", all_),
+                                        {"facts", facts_},
+                                        {"operations", operations_}}) {
+      if (!lines.text().empty())
+        expect_golden(kRoot / "tests/golden" / folder / name, lines.text());
+    }
+    if (!traces_.empty()) expect_golden(kRoot / "tests/golden/traces" / name, traces_);
+  }
+
+ private:
+  void add(const SpecCase& spec, const Workload& workload) {
+    const Device device = device_of(spec);
+    const TimeModel model(device);
+    const Analysis analysis = analyse(workload, model);
+    const bool is_plain = !workload.ops.empty() && !spec.is_trace;
+    const BatchCurve curve = is_plain ? curve_of(workload, {}, {}, device) : BatchCurve();
+    const Graph graph(workload);
+    const RuleInput input{workload, analysis, model, graph, is_plain ? &curve : nullptr};
+    add_own(spec, input);
+    all_.title(spec.heading);
+    add_findings(run_rules(input, all_rules()), all_);
+    if (workload.source != nullptr) {
+      facts_.title(spec.heading);
+      for (const std::string& line : facts_lines(*workload.source)) facts_.add(line);
+    }
+    if (is_plain) {
+      operations_.title(spec.heading);
+      add_operations(workload, analysis, operations_);
+      add_memory(workload, device, operations_);
+    }
+    if (spec.is_trace) {
+      traces_ += "## " + spec.heading + "\n";
+      operations_.title(spec.heading);
+      add_table(workload, device, operations_);
+    }
+    for (const TraceSummary& trace : workload.traces) traces_ += brief(trace);
+  }
+
+  void add_own(const SpecCase& spec, const RuleInput& input) {
+    const Rule* const rule = find_rule(spec.rule);
+    const std::vector<Finding> findings = input.workload.source != nullptr
+                                              ? run_rules(input, {&rule, 1})
+                                              : kept_findings(input, *rule);
+    if (!findings.empty()) own_ += "## " + spec.heading + "\n";
+    for (const Finding& finding : findings) own_ += said(finding, own_);
+  }
+
+  fs::path spec_;
+  std::string own_, traces_;
+  Lines all_, facts_, operations_;
+};
+
+// A script with one of its lines left out, or with another word in it, and what was changed.
+struct Variant {
+  std::string change, text;
+};
+
+bool is_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+}
+
+// Another word in its place; empty where there is none.
+std::string other_word(const std::string& word) {
+  if (word == "True") return "False";
+  if (word == "False" || word == "None") return "True";
+  if (!word.empty() && std::all_of(word.begin(), word.end(), ::isdigit)) {
+    return word == "0" ? "1" : word == "1" ? "7" : "0";
+  }
+  return "";
+}
+
+std::vector<Variant> variants_of(const std::string& text) {
+  std::vector<Variant> variants;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+    const std::string line(trim(std::string_view(text).substr(begin, end - begin)));
+    std::string cut = text;
+    cut.erase(begin, end - begin - 1);  // the lines below keep their numbers
+    if (!line.empty()) variants.push_back({fmt::format("without '{}'", line), cut});
+    for (std::size_t at = begin; at < end;) {
+      std::size_t last = at;
+      while (last < end && is_word(text[last])) ++last;
+      const std::string word = text.substr(at, last - at), other = other_word(word);
+      if (!other.empty()) {
+        std::string changed = text;
+        changed.replace(at, word.size(), other);
+        variants.push_back({fmt::format("{} for {} in '{}'", other, word, line), changed});
+      }
+      at = last + 1;
+    }
+    begin = end;
+  }
+  return variants;
+}
+
+std::vector<SpecCase> marked_scripts(const fs::path& spec) {
+  std::vector<SpecCase> cases = cases_of(spec);
+  std::erase_if(cases, [](const SpecCase& one) { return count_marks(one.scripts) == 0; });
+  return cases;
+}
+
+// What a rule's findings stand on in the first and the last script with a mark: changes of single
+// lines and words after which it finds something else.
+class StandsOnTest : public testing::Test {
+ public:
+  explicit StandsOnTest(fs::path spec) : spec_(std::move(spec)) {}
+
+  void TestBody() override {
+    const Rule& rule = *find_rule(rule_of(spec_));
+    const std::vector<SpecCase> cases = marked_scripts(spec_);
+    std::string text = text_of(cases.front(), rule);
+    if (cases.size() > 1) text += text_of(cases.back(), rule);
+    expect_golden(kRoot / "tests/golden/stands_on" / (rule_of(spec_) + ".txt"), text);
+  }
+
+ private:
+  static std::string text_of(const SpecCase& spec, const Rule& rule) {
+    const Device device = device_of(spec);
+    std::vector<ScriptFile> files = spec.scripts;
+    take_marks(rule, files);
+    const std::string before = found(rule, files, device);
+    std::string text = fmt::format("## {}\n{}", spec.heading, before);
+    for (const Variant& variant : variants_of(files.front().text)) {
+      std::vector<ScriptFile> changed = files;
+      changed.front().text = variant.text;
+      const std::string after = found(rule, changed, device);
+      if (after != before) text += fmt::format("{}:\n{}", variant.change, after);
+    }
+    return text;
+  }
+
+  // What the rule says.
+  static std::string found(const Rule& rule, const std::vector<ScriptFile>& files,
+                           const Device& device) {
+    std::vector<std::pair<std::string, std::string>> texts;
+    for (const ScriptFile& file : files) texts.emplace_back(file.name, file.text);
+    Workload workload;
+    workload.source = std::make_shared<const SourceFacts>(read_python_texts(texts).value());
+    for (const auto& file : workload.source->files) {
+      if (file->has_errors) return "  is no script\n";
+    }
+    const TimeModel model(device);
+    const Analysis analysis = analyse(workload, model);
+    const Rule* const only[] = {&rule};
+    std::string text;
+    for (const Finding& finding : run_rules({workload, analysis, model, Graph(workload)}, only)) {
+      text += fmt::format("  {}: {}\n", to_string(finding.level), finding.message);
+    }
+    return text.empty() ? "  nothing\n" : text;
+  }
+
+  fs::path spec_;
+};
+
+bool register_said() {
+  for (const fs::path& file : spec_files()) {
+    testing::RegisterTest("Said", test_name(rule_of(file)).c_str(), nullptr, nullptr, file.c_str(),
+                          1, [file]() -> SaidTest* { return new SaidTest(file); });
+    if (marked_scripts(file).empty()) continue;
+    testing::RegisterTest("StandsOn", test_name(rule_of(file)).c_str(), nullptr, nullptr,
+                          file.c_str(), 1,
+                          [file]() -> StandsOnTest* { return new StandsOnTest(file); });
+  }
+  return true;
+}
+const bool kRegistered = register_said();
+
+// Times of operations of all kinds on a GPU of each generation.
+class Estimates : public testing::TestWithParam<const char*> {};
+
+TEST_P(Estimates, OfEachKindAreAsBefore) {
+  const Device device = find_device(GetParam()).value();
+  const TimeModel model(device);
+  const Result<Workload> workload =
+      parse_workload(read_text(kRoot / "tests/inputs/operations.txt"), "operations.txt");
+  ASSERT_TRUE(workload) << to_string(workload.error());
+  std::string text;
+  for (const Op& op : workload->ops) {
+    const std::optional<TimeEstimate> time = model.estimate(op);
+    text += fmt::format("{} {}\n{}\n", kind_name(op.body), op.name,
+                        time ? time_text(*time) : "  no time");
+  }
+  expect_golden(kRoot / "tests/golden/estimates" / fmt::format("{}.txt", GetParam()), text);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Estimates,
+                         testing::Values("p100_sxm2", "p4", "v100_sxm2", "t4", "a100_sxm_80gb",
+                                         "rtx_3090", "l40s", "h100_sxm", "b200", "rtx_5090",
+                                         "jetson_agx_orin_64gb"),
+                         [](const auto& test) { return std::string(test.param); });
+
+}  // namespace
+}  // namespace rooftile
