@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <regex>
@@ -183,21 +184,26 @@ TEST(Configs, EachKindOfModelIsReadAsBefore) {
   expect_golden(kTests / "golden/readers/kinds" / "same.txt", same);
 }
 
-// Words in quotes of the source file that describes a kind of model: the keys that it reads are
-// among them.
-std::vector<std::string> words_beside(const std::string& type) {
+// Keys that the source file reads which describes a kind of model: flags, and words in quotes that
+// may be others.
+struct KeysOfFamily {
+  std::vector<std::string> flags, others;
+};
+
+KeysOfFamily keys_beside(const std::string& type) {
   for (const fs::path& file :
        files_in(fs::path(ROOFTILE_ROOT) / "src/rooftile/readers/hf_config")) {
     if (!file.filename().string().starts_with("family_")) continue;
     const std::string text = file_text(file);
     if (text.find(fmt::format("{{\"{}\",", type)) == std::string::npos) continue;
-    static const std::regex kWord("\"([a-z][a-z0-9_]*)\"");
-    std::set<std::string> words;
+    static const std::regex kWord("(flag\\()?\"([a-z][a-z0-9_]*)\"");
+    std::set<std::string> flags, others;
     for (std::sregex_iterator at(text.begin(), text.end(), kWord), end; at != end; ++at) {
-      words.insert((*at)[1]);
+      ((*at)[1].matched ? flags : others).insert((*at)[2]);
     }
-    for (const std::string& known : hf::known_model_types()) words.erase(known);
-    return {words.begin(), words.end()};
+    for (const std::string& known : hf::known_model_types()) others.erase(known);
+    for (const std::string& flag : flags) others.erase(flag);
+    return {{flags.begin(), flags.end()}, {others.begin(), others.end()}};
   }
   ADD_FAILURE() << "no family describes " << type;
   return {};
@@ -211,12 +217,13 @@ class ChangedConfig {
     plain_ = lines({});
   }
 
-  // What each of the keys changes.
-  std::string effects(std::span<const std::string> keys) {
-    if (keys.empty() || !changes(keys)) return "";
-    if (keys.size() == 1) return effects_of(keys.front());
-    const std::size_t half = keys.size() / 2;
-    return effects(keys.first(half)) + effects(keys.subspan(half));
+  std::string effects(const KeysOfFamily& keys) const {
+    std::string text;
+    for (const std::string& flag : keys.flags) {
+      add_effect(flag, "true", text);
+      add_effect(flag, "false", text);
+    }
+    return text + effects_of_some(keys.others);
   }
 
  private:
@@ -228,25 +235,24 @@ class ChangedConfig {
     return lines_of(*workload);
   }
 
-  bool changes(std::span<const std::string> keys) const {
-    for (const char* value : {"24", "false"}) {
-      std::string more;
-      for (const std::string& key : keys) more += fmt::format(", \"{}\": {}", key, value);
-      if (lines(more) != plain_) return true;
-    }
-    return false;
+  // Few of the words are keys: halves without any are left at once.
+  std::string effects_of_some(std::span<const std::string> keys) const {
+    std::string more;
+    for (const std::string& key : keys) more += fmt::format(", \"{}\": 24", key);
+    if (keys.empty() || lines(more) == plain_) return "";
+    if (keys.size() == 1) return effects_of(keys.front());
+    const std::size_t half = keys.size() / 2;
+    return effects_of_some(keys.first(half)) + effects_of_some(keys.subspan(half));
   }
 
   static bool is_error(const std::vector<std::string>& lines) {
     return lines.front().starts_with("error: ");
   }
 
-  // A flag, else a size, else a list or a word.
+  // A size, else a list or a word.
   std::string effects_of(const std::string& key) const {
     std::string text;
-    if (add_effect(key, "true", text)) {
-      add_effect(key, "false", text);
-    } else if (!add_effect(key, "24", text) && !add_effect(key, "[2, 4]", text)) {
+    if (!add_effect(key, "24", text) && !add_effect(key, "[2, 4]", text)) {
       add_effect(key, "\"gelu\"", text);
     }
     return text;
@@ -277,9 +283,85 @@ TEST(Configs, EachKeyChangesWhatItDidBefore) {
   std::set<hf::Family> seen;
   for (const std::string& type : hf::known_model_types()) {
     if (!seen.insert(*hf::find_family(type)).second) continue;
-    const std::vector<std::string> keys = words_beside(type);
     expect_golden(kTests / "golden/readers/keys" / (type + ".txt"),
-                  ChangedConfig(type).effects(keys));
+                  ChangedConfig(type).effects(keys_beside(type)));
+  }
+}
+
+std::string digits(const Range<Bytes>& bytes) {
+  return fmt::format("{:.5g} ({:.5g} to {:.5g})", bytes.expected.value(), bytes.low.value(),
+                     bytes.high.value());
+}
+
+std::string digits(const Range<Seconds>& time) {
+  return fmt::format("{:.5g} ({:.5g} to {:.5g}) us", time.expected.value() * 1e6,
+                     time.low.value() * 1e6, time.high.value() * 1e6);
+}
+
+std::string change_text(const MemoryChange& change) {
+  std::string text = fmt::format("  {} {}", change.kind, change.amount);
+  if (change.batch > 0) text += fmt::format(" batch {}", change.batch);
+  for (const std::string& also : change.with) text += " with " + also;
+  text += fmt::format(": {:.5g} bytes, {}", change.per_gpu.value(), change.fit);
+  return change.cost ? text + ", costs " + digits(*change.cost) : text;
+}
+
+// Times, memory, what makes it fit, and findings.
+std::string judged_text(const Report& report) {
+  const MemorySummary& memory = report.memory;
+  std::string text = fmt::format(
+      "time {}, host {}, {:.0f} launches\n{:.6g} flop, {:.6g} bytes, {:.6g} parameters\n",
+      digits(report.total), digits(report.host), report.launches, report.flop.value(),
+      report.bytes.value(), report.parameters);
+  text += fmt::format("bound by math {:.4g} memory {:.4g} latency {:.4g}, Tensor Cores {:.4g}\n",
+                      report.bound_share.math, report.bound_share.memory,
+                      report.bound_share.latency, report.tensor_core_share);
+  text += fmt::format(
+      "memory {}: {} of {:.5g}\n  weights {:.5g}\n  gradients {}\n  optimizer {}\n"
+      "  activations {}\n  cache {}\n  state {}\n  workspace {}\n",
+      memory.verdict, digits(memory.total), memory.usable.value(), memory.weights.value(),
+      digits(memory.gradients), digits(memory.optimizer), digits(memory.activations),
+      digits(memory.kv_cache), digits(memory.recurrent_state), digits(memory.workspace));
+  text += fmt::format("largest batch {}, tight {}\n", memory.largest_batch.value_or(-1),
+                      memory.largest_tight_batch.value_or(-1));
+  for (const MemoryChange& change : memory.changes) text += change_text(change) + "\n";
+  for (const Finding& finding : report.findings) {
+    text += fmt::format("{} {}: {}\n", to_string(finding.level), finding.rule, finding.message);
+  }
+  return text;
+}
+
+struct NetworkRun {
+  const char *gpu, *name;
+  Mode mode;
+  std::int64_t batch;
+};
+
+// A large and a small GPU, so that some of each network fits and some does not.
+const NetworkRun kRuns[] = {{"a100_sxm_80gb", "training", Mode::training, 16},
+                            {"t4", "inference", Mode::inference, 16},
+                            {"h100_sxm", "decode", Mode::decode, 64}};
+
+TEST(Configs, AreJudgedAsBefore) {
+  for (const fs::path& file : files_in(kTests / "fuzz/corpus/hf_config")) {
+    std::string text;
+    for (const NetworkRun& run : kRuns) {
+      ReadOptions options;
+      options.mode = run.mode;
+      options.batch = run.batch;
+      const Result<Workload> workload = read(file.string(), options);
+      if (!workload) continue;
+      const Device device = find_device(run.gpu).value();
+      const bool has_curve = run.mode == Mode::inference;  // of larger batches, which take time
+      const BatchCurve curve = has_curve
+                                   ? curve_of(*workload, std::array{file.string()}, options, device)
+                                   : BatchCurve();
+      text += fmt::format("## {}, {}, batch {}\n", run.gpu, run.name, run.batch);
+      text += judged_text(check(*workload, device, all_rules(), has_curve ? &curve : nullptr));
+    }
+    if (!text.empty()) {
+      expect_golden(kTests / "golden/networks" / (file.stem().string() + ".txt"), text);
+    }
   }
 }
 

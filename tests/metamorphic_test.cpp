@@ -146,11 +146,10 @@ Changed with_other_names(const std::string& text) {
 // Rule, line of the old text, level, and whether there are edits; those in train.py.
 std::vector<std::string> found_in(const Rule& rule, const Changed& script,
                                   const std::vector<ScriptFile>& others = {}) {
-  static const Device h100 = *find_device("h100");
   std::vector<ScriptFile> files{{"train.py", script.text}};
   files.insert(files.end(), others.begin(), others.end());
   std::vector<std::string> found;
-  for (const Finding& finding : findings_in(rule, files, h100)) {
+  for (const Finding& finding : findings_in(rule, files, model_on("h100"))) {
     if (finding.location.file != "train.py") continue;
     const auto line = static_cast<std::size_t>(finding.location.line);
     found.push_back(fmt::format("{} line {} {} {}", finding.rule,

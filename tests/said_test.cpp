@@ -10,6 +10,7 @@
 
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -213,8 +214,8 @@ class SaidTest : public testing::Test {
 
  private:
   void add(const SpecCase& spec, const Workload& workload) {
-    const Device device = device_of(spec);
-    const TimeModel model(device);
+    const TimeModel& model = model_of(spec);
+    const Device& device = model.device();
     const Analysis analysis = analyse(workload, model);
     const bool is_plain = !workload.ops.empty() && !spec.is_trace;
     const BatchCurve curve = is_plain ? curve_of(workload, {}, {}, device) : BatchCurve();
@@ -297,73 +298,110 @@ std::vector<Variant> variants_of(const std::string& text) {
   return variants;
 }
 
-std::vector<SpecCase> marked_scripts(const fs::path& spec) {
-  std::vector<SpecCase> cases = cases_of(spec);
-  std::erase_if(cases, [](const SpecCase& one) { return count_marks(one.scripts) == 0; });
-  return cases;
+// Numbers of a workload or a trace, one larger and twice as large; of many, so many in all.
+constexpr std::size_t kMostNumbers = 12;
+
+std::vector<Variant> variants_of_numbers(const std::string& text) {
+  std::vector<std::pair<std::size_t, std::size_t>> numbers;
+  for (std::size_t at = 1; at < text.size(); ++at) {
+    if (std::isdigit(static_cast<unsigned char>(text[at])) == 0 || is_word(text[at - 1])) continue;
+    const std::size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
+    numbers.emplace_back(at, end - at);
+    at = end;
+  }
+  std::vector<Variant> variants;
+  const std::size_t step = numbers.size() / kMostNumbers + 1;
+  for (std::size_t i = 0; i < numbers.size(); i += step) {
+    const auto [at, size] = numbers[i];
+    const std::int64_t number = std::stoll(text.substr(at, size));
+    const std::size_t begin = text.rfind('\n', at) + 1;
+    const std::string line = text.substr(begin, text.find_first_of(" \n", at) - begin);
+    for (const std::int64_t other : {number + 1, 2 * number}) {
+      std::string changed = text;
+      changed.replace(at, size, std::to_string(other));
+      variants.push_back({fmt::format("{} for {} in '{}'", other, number, line), changed});
+    }
+  }
+  return variants;
 }
 
-// What a rule's findings stand on in the first and the last script with a mark: changes of single
-// lines and words after which it finds something else.
+// What a rule's findings stand on in a case of its spec: changes of single lines, words and numbers
+// after which it finds something else.
 class StandsOnTest : public testing::Test {
  public:
-  explicit StandsOnTest(fs::path spec) : spec_(std::move(spec)) {}
+  explicit StandsOnTest(std::vector<SpecCase> cases) : cases_(std::move(cases)) {}
 
   void TestBody() override {
-    const Rule& rule = *find_rule(rule_of(spec_));
-    const std::vector<SpecCase> cases = marked_scripts(spec_);
-    std::string text = text_of(cases.front(), rule);
-    if (cases.size() > 1) text += text_of(cases.back(), rule);
-    expect_golden(kRoot / "tests/golden/stands_on" / (rule_of(spec_) + ".txt"), text);
+    std::string text;
+    for (const SpecCase& spec : cases_) text += text_of(spec, *find_rule(spec.rule));
+    const std::string name = rule_of(cases_.front().file) + ".txt";
+    expect_golden(kRoot / "tests/golden/stands_on" / name, text);
   }
 
  private:
-  static std::string text_of(const SpecCase& spec, const Rule& rule) {
-    const Device device = device_of(spec);
-    std::vector<ScriptFile> files = spec.scripts;
-    take_marks(rule, files);
-    const std::string before = found(rule, files, device);
+  static std::string text_of(SpecCase spec, const Rule& rule) {
+    take_marks(rule, spec.scripts);
+    std::string& changed = spec.scripts.empty() ? spec.text : spec.scripts.front().text;
+    const TimeModel& model = model_of(spec);
+    const std::string original = changed, before = found(spec, rule, model);
     std::string text = fmt::format("## {}\n{}", spec.heading, before);
-    for (const Variant& variant : variants_of(files.front().text)) {
-      std::vector<ScriptFile> changed = files;
-      changed.front().text = variant.text;
-      const std::string after = found(rule, changed, device);
+    for (const Variant& variant :
+         spec.scripts.empty() ? variants_of_numbers(original) : variants_of(original)) {
+      changed = variant.text;
+      const std::string after = found(spec, rule, model);
       if (after != before) text += fmt::format("{}:\n{}", variant.change, after);
     }
     return text;
   }
 
-  // What the rule says.
-  static std::string found(const Rule& rule, const std::vector<ScriptFile>& files,
-                           const Device& device) {
-    std::vector<std::pair<std::string, std::string>> texts;
-    for (const ScriptFile& file : files) texts.emplace_back(file.name, file.text);
-    Workload workload;
-    workload.source = std::make_shared<const SourceFacts>(read_python_texts(texts).value());
-    for (const auto& file : workload.source->files) {
+  // What the rule says; of numbers that change, where.
+  static std::string found(const SpecCase& spec, const Rule& rule, const TimeModel& model) {
+    const Result<Workload> workload = read_case(spec);
+    if (!workload) return "  cannot be read\n";
+    for (const auto& file : workload->source != nullptr
+                                ? std::span(workload->source->files)
+                                : std::span<const std::unique_ptr<source::File>>()) {
       if (file->has_errors) return "  is no script\n";
     }
-    const TimeModel model(device);
-    const Analysis analysis = analyse(workload, model);
+    const Analysis analysis = analyse(*workload, model);
     const Rule* const only[] = {&rule};
     std::string text;
-    for (const Finding& finding : run_rules({workload, analysis, model, Graph(workload)}, only)) {
-      text += fmt::format("  {}: {}\n", to_string(finding.level), finding.message);
+    for (const Finding& finding : run_rules({*workload, analysis, model, Graph(*workload)}, only)) {
+      const Provenance& at = finding.location;
+      text += fmt::format(
+          "  {}: {}\n", to_string(finding.level),
+          spec.scripts.empty() ? fmt::format("{} {}", at.node, at.line) : finding.message);
     }
     return text.empty() ? "  nothing\n" : text;
   }
 
-  fs::path spec_;
+  std::vector<SpecCase> cases_;
 };
+
+// Of scripts, workloads and traces the first case with a mark.
+std::vector<SpecCase> marked_cases(const fs::path& spec) {
+  std::vector<SpecCase> scripts, workloads, traces;
+  for (const SpecCase& one : cases_of(spec)) {
+    const bool is_marked = one.scripts.empty() ? one.text.find(kScriptMark) != std::string::npos
+                                               : count_marks(one.scripts) > 0;
+    if (!is_marked) continue;
+    (!one.scripts.empty() ? scripts : one.is_trace ? traces : workloads).push_back(one);
+  }
+  std::vector<SpecCase> chosen;
+  for (const auto& of_kind : {scripts, workloads, traces}) {
+    if (!of_kind.empty()) chosen.push_back(of_kind.front());
+  }
+  return chosen;
+}
 
 bool register_said() {
   for (const fs::path& file : spec_files()) {
     testing::RegisterTest("Said", test_name(rule_of(file)).c_str(), nullptr, nullptr, file.c_str(),
                           1, [file]() -> SaidTest* { return new SaidTest(file); });
-    if (marked_scripts(file).empty()) continue;
+    const std::vector<SpecCase> marked = marked_cases(file);
     testing::RegisterTest("StandsOn", test_name(rule_of(file)).c_str(), nullptr, nullptr,
                           file.c_str(), 1,
-                          [file]() -> StandsOnTest* { return new StandsOnTest(file); });
+                          [marked]() -> StandsOnTest* { return new StandsOnTest(marked); });
   }
   return true;
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -65,8 +66,16 @@ inline std::set<ScriptLine> take_marks(const Rule& rule, std::vector<ScriptFile>
   return marked;
 }
 
+// To read its constants takes longer than to read a script: one for all cases on a GPU.
+inline const TimeModel& model_on(const std::string& gpu) {
+  static std::map<std::string, TimeModel> models;
+  auto known = models.find(gpu);
+  if (known == models.end()) known = models.emplace(gpu, TimeModel(find_device(gpu).value())).first;
+  return known->second;
+}
+
 inline std::vector<Finding> findings_in(const Rule& rule, const std::vector<ScriptFile>& files,
-                                        const Device& device) {
+                                        const TimeModel& model) {
   std::vector<std::pair<std::string, std::string>> texts;
   for (const ScriptFile& file : files) texts.emplace_back(file.name, file.text);
   Result<SourceFacts> facts = read_python_texts(texts);
@@ -79,7 +88,6 @@ inline std::vector<Finding> findings_in(const Rule& rule, const std::vector<Scri
   }
   Workload workload;
   workload.source = std::make_shared<const SourceFacts>(*std::move(facts));
-  const TimeModel model(device);
   const Analysis analysis = analyse(workload, model);
   const Rule* const only[] = {&rule};
   return run_rules({workload, analysis, model, Graph(workload)}, only);
@@ -146,14 +154,14 @@ inline void expect_unbroken(const Rule& rule, const std::vector<ScriptFile>& fil
 }
 
 inline void expect_fixed(const Rule& rule, const std::vector<ScriptFile>& files,
-                         const std::vector<Finding>& findings, const Device& device) {
+                         const std::vector<Finding>& findings, const TimeModel& model) {
   const auto has_edits = [](const Finding& finding) { return !finding.fix.edits.empty(); };
   if (std::none_of(findings.begin(), findings.end(), has_edits)) return;
-  expect_settled(rule, files, device);
+  expect_settled(rule, files, model.device());
   expect_unbroken(rule, files);
   const std::vector<ScriptFile> fixed = edited(files, findings);
   const auto fixable = std::count_if(findings.begin(), findings.end(), has_edits);
-  const std::vector<Finding> left = findings_in(rule, fixed, device);
+  const std::vector<Finding> left = findings_in(rule, fixed, model);
   EXPECT_LE(static_cast<std::ptrdiff_t>(left.size()),
             static_cast<std::ptrdiff_t>(findings.size()) - fixable)
       << "after the edits:\n"
@@ -162,9 +170,9 @@ inline void expect_fixed(const Rule& rule, const std::vector<ScriptFile>& files,
 
 inline void run_script_case(const Rule& rule, std::vector<ScriptFile> files,
                             const std::string& gpu) {
-  const Device device = find_device(gpu).value();
+  const TimeModel& model = model_on(gpu);
   const std::set<ScriptLine> marked = take_marks(rule, files);
-  const std::vector<Finding> findings = findings_in(rule, files, device);
+  const std::vector<Finding> findings = findings_in(rule, files, model);
   std::set<ScriptLine> found;
   for (const Finding& finding : findings) {
     const ScriptLine line{finding.location.file, finding.location.line};
@@ -177,7 +185,7 @@ inline void run_script_case(const Rule& rule, std::vector<ScriptFile> files,
   for (const auto& [file, line] : marked) {
     EXPECT_TRUE(found.contains({file, line})) << file << ":" << line << " should get a finding";
   }
-  expect_fixed(rule, files, findings, device);
+  expect_fixed(rule, files, findings, model);
 }
 
 }  // namespace rooftile

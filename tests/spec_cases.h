@@ -123,10 +123,10 @@ inline FenceOptions options_of(const SpecCase& spec) {
   return options;
 }
 
-inline Device device_of(const SpecCase& spec) {
+inline const TimeModel& model_of(const SpecCase& spec) {
   const std::string gpu =
       spec.scripts.empty() ? options_of(spec).device : word_after("device=", spec.info);
-  return find_device(gpu.empty() ? "h100_sxm" : gpu).value();
+  return model_on(gpu.empty() ? "h100_sxm" : gpu);
 }
 
 inline Result<Workload> read_traces(const std::string& text) {

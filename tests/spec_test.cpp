@@ -81,7 +81,7 @@ struct Judged {
   std::vector<Finding> findings;
 };
 
-Judged judge_workload(const SpecCase& spec, const Rule& rule, const Device& device) {
+Judged judge_workload(const SpecCase& spec, const Rule& rule, const TimeModel& model) {
   Result<Workload> workload = parse_workload(spec.text, spec.file.filename().string());
   if (!workload) {
     ADD_FAILURE() << to_string(workload.error());
@@ -89,15 +89,14 @@ Judged judge_workload(const SpecCase& spec, const Rule& rule, const Device& devi
   }
   *workload = options_of(spec).training ? derive_training(*std::move(workload))
                                         : derive_inference(*std::move(workload));
-  const TimeModel model(device);
   const Analysis analysis = analyse(*workload, model);
-  const BatchCurve curve = curve_of(*workload, {}, {}, device);
+  const BatchCurve curve = curve_of(*workload, {}, {}, model.device());
   auto findings = kept_findings({*workload, analysis, model, Graph(*workload), &curve}, rule);
   return {*std::move(workload), std::move(findings)};
 }
 
-void run_workload(const SpecCase& spec, const Rule& rule, const Device& device) {
-  const Judged judged = judge_workload(spec, rule, device);
+void run_workload(const SpecCase& spec, const Rule& rule, const TimeModel& model) {
+  const Judged judged = judge_workload(spec, rule, model);
   std::map<std::int64_t, std::string> found;
   for (const Finding& finding : judged.findings) {
     found[line_of(finding, judged.workload)] += finding.message + "\n";
@@ -112,22 +111,21 @@ void run_workload(const SpecCase& spec, const Rule& rule, const Device& device) 
   }
 }
 
-Judged judge_trace(const SpecCase& spec, const Rule& rule, const Device& device) {
+Judged judge_trace(const SpecCase& spec, const Rule& rule, const TimeModel& model) {
   Result<Workload> workload = read_traces(spec.text);
   if (!workload) {
     ADD_FAILURE() << to_string(workload.error());
     return {};
   }
-  const TimeModel model(device);
   const Analysis analysis = analyse(*workload, model);
   auto findings = kept_findings({*workload, analysis, model, Graph(*workload)}, rule);
   return {*std::move(workload), std::move(findings)};
 }
 
-void run_trace(const SpecCase& spec, const Rule& rule, const Device& device) {
+void run_trace(const SpecCase& spec, const Rule& rule, const TimeModel& model) {
   const Marks marks = marks_of(spec);
   std::set<std::int64_t> found;
-  for (const Finding& finding : judge_trace(spec, rule, device).findings) {
+  for (const Finding& finding : judge_trace(spec, rule, model).findings) {
     const std::set<std::int64_t> lines = lines_about(finding, spec.text);
     found.insert(lines.begin(), lines.end());
     EXPECT_TRUE(std::any_of(lines.begin(), lines.end(),
@@ -149,7 +147,8 @@ void run_case(const SpecCase& spec) {
   }
   const Result<Device> device = find_device(options_of(spec).device);
   ASSERT_TRUE(device) << to_string(device.error());
-  spec.is_trace ? run_trace(spec, *rule, *device) : run_workload(spec, *rule, *device);
+  const TimeModel& model = model_on(device->id);
+  spec.is_trace ? run_trace(spec, *rule, model) : run_workload(spec, *rule, model);
 }
 
 class SpecTest : public testing::Test {
