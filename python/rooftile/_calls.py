@@ -7,11 +7,12 @@ gives to another one join the two, so that gradients flow as in the loop.
 from __future__ import annotations
 
 import contextlib
+import gc
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from math import gcd
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, cast
@@ -66,6 +67,7 @@ class Watch:
         self._depth = 0
         self._calls: list[Call] = []
         self._made: dict[int, tuple[Output, Any]] = {}  # tensors live on, so that no other one gets their id
+        self._differentiated: set[Output] = set()
 
     def guard(self, action: Callable[[], None]) -> None:
         """The program and the recording go on, whatever a module does not allow."""
@@ -87,16 +89,18 @@ class Watch:
         def leave(_module: Any, _args: Any, _result: Any) -> None:
             self._depth = max(0, self._depth - 1)
 
+        self._follow_optimizers()
         self._undo.append(without_warning("Using `torch.compile"))  # of hooks on all modules, which are these
         self._keep(modules.register_module_forward_pre_hook(enter))
         self._keep(modules.register_module_forward_hook(leave, always_call=True))
 
     def take(self) -> None:
         """From now on, notes what these modules are called with."""
-        from torch.optim.optimizer import register_optimizer_step_post_hook
-
         self.close()
-        self._keep(register_optimizer_step_post_hook(self._note_optimizer))
+        for module in uncalled(self._roots, weights_of(self._optimizers)):
+            self._undo.append(self._follow_forward(module))
+        self._optimizers.clear()
+        self._follow_optimizers()
         for module in self._roots.values():
             self._keep(module.register_forward_pre_hook(self._before, with_kwargs=True, prepend=True))
             self._keep(module.register_forward_hook(self._after, with_kwargs=True, always_call=True))
@@ -111,6 +115,33 @@ class Watch:
 
     def _keep(self, handle: Any) -> None:
         self._undo.append(handle.remove)
+
+    def _follow_optimizers(self) -> None:
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        self._keep(register_optimizer_step_post_hook(self._note_optimizer))
+
+    def _follow_forward(self, module: Any) -> Callable[[], None]:
+        """Programs may call `forward` itself, without the module's hooks."""
+        forward, before = module.forward, vars(module).get("forward")
+
+        def followed(*args: Any, **kwargs: Any) -> Any:
+            result = None
+            self._before(module, args, kwargs)
+            try:
+                result = forward(*args, **kwargs)
+            finally:
+                self._after(module, args, kwargs, result)
+            return result
+
+        def undo() -> None:
+            if before is not None:
+                module.forward = before
+            else:
+                del module.forward
+
+        module.forward = followed
+        return undo
 
     def _note_optimizer(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if all(optimizer is not known for known in self._optimizers):
@@ -140,7 +171,13 @@ class Watch:
         self._depth = max(0, self._depth - 1)
         if self._depth == 0 and self._calls and self._calls[-1].module is module:
             for index, tensor in enumerate(tensors_in(result, torch.Tensor)):
-                self._made[id(tensor)] = (Output(len(self._calls) - 1, index), tensor)
+                output = Output(len(self._calls) - 1, index)
+                self._made[id(tensor)] = (output, tensor)
+                if tensor.requires_grad:
+                    self._keep(tensor.register_hook(partial(self._note_gradient, output)))
+
+    def _note_gradient(self, output: Output, _gradient: Any) -> None:
+        self._differentiated.add(output)
 
     def capture(self) -> Optional[Capture]:
         """The step of training that these calls make; None where no module was called with gradients.
@@ -156,7 +193,16 @@ class Watch:
         calls, batches = one_batch(self._calls)
         if len(calls) > MOST_CALLS:
             raise CaptureError(f"a step calls modules {len(calls)} times, and up to {MOST_CALLS} are captured")
-        captured = captured_calls(calls, self._optimizers or "SGD")
+        weights = weights_of(self._optimizers)
+        inside = {id(weight) for call in calls for weight in call.module.parameters()}
+        seen = sum(size for key, size in weights.items() if key in inside)
+        if weights and seen == 0:
+            raise CaptureError("the weights that the optimizer changes are in no module that a step calls")
+        captured = captured_calls(calls, self._optimizers or "SGD", self._differentiated)
+        if weights and seen < sum(weights.values()) / 2:
+            rest = 1 - seen / sum(weights.values())
+            captured.notes.append(f"{rest:.0%} of the weights that the optimizer changes are in no module that a step "
+                                  "calls: what uses them is not among the operations")
         if not self._optimizers:
             captured.notes.append("no optimizer made a step: what the program does to its weights is counted as SGD")
         if batches > 1:
@@ -174,6 +220,22 @@ def without_warning(message: str) -> Callable[[], None]:
             cast("list[Any]", warnings.filters).remove(entry)
 
     return undo
+
+
+def weights_of(optimizers: Sequence[Any]) -> dict[int, int]:
+    """Elements of the weights that they change, by identity."""
+    groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+    return {id(weight): weight.numel() for group in groups for weight in group["params"]}
+
+
+def uncalled(called: Mapping[int, Any], weights: Mapping[int, int]) -> list[Any]:
+    """Modules with some of the weights that are in no other module, and are not called."""
+    import torch
+
+    found = [value for value in gc.get_objects() if issubclass(type(value), torch.nn.Module)]
+    inner = {id(part) for module in found for part in vars(module).get("_modules", {}).values()}
+    return [module for module in found if id(module) not in inner and id(module) not in called
+            and "_parameters" in vars(module) and any(id(weight) in weights for weight in module.parameters())]
 
 
 def has_part(module: Any, given: Any) -> bool:
@@ -196,8 +258,10 @@ def one_batch(calls: Sequence[Call]) -> tuple[list[Call], int]:
     return list(calls[:length]), batches
 
 
-def captured_calls(calls: Sequence[Call], optimizer: Any) -> Capture:
-    """A capture of these calls, one after the other, with the gradients of what none of them takes."""
+def captured_calls(calls: Sequence[Call], optimizer: Any, differentiated: Collection[Output] = ()) -> Capture:
+    """A capture of these calls, one after the other, with the gradients of what the loop differentiated; where that is
+    not known, of what none of them takes.
+    """
     import torch
 
     from ._capture import capture
@@ -205,7 +269,6 @@ def captured_calls(calls: Sequence[Call], optimizer: Any) -> Capture:
 
     notes: list[str] = []
     names = module_names([unwrapped(call.module, notes) for call in calls])
-
     class Step(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         def __init__(self) -> None:
             super().__init__()
@@ -230,6 +293,10 @@ def captured_calls(calls: Sequence[Call], optimizer: Any) -> Capture:
                 with torch.set_grad_enabled(call.gradients), autocast(call.autocast):
                     whole.append(getattr(self, name)(*args, **kwargs))
                 results.append(list(tensors_in(whole[-1], torch.Tensor)))
+            ends = [tensor for number, result in enumerate(results) for index, tensor in enumerate(result)
+                    if tensor.requires_grad and Output(number, index) in differentiated]
+            if ends:
+                return outermost(ends)
             taken = {output.call for output in used}
             return [tensor for number, result in enumerate(whole) if number not in taken for tensor in ends_of(result)]
 
@@ -262,6 +329,19 @@ def ends_of(result: Any) -> list[Any]:
 
     found = [tensor for tensor in tensors_in(result, torch.Tensor) if tensor.requires_grad]
     return [tensor for tensor in found if tensor.dim() == 0] or found
+
+
+def outermost(tensors: Sequence[Any]) -> list[Any]:
+    """Those that no other one was computed from: a logit got its gradient from the loss."""
+    inner: set[Any] = set()
+    for tensor in tensors:
+        nodes = [tensor.grad_fn] if tensor.grad_fn is not None else []
+        while nodes:
+            for node, _ in nodes.pop().next_functions:
+                if node is not None and node not in inner:
+                    inner.add(node)
+                    nodes.append(node)
+    return [tensor for tensor in tensors if tensor.grad_fn not in inner]
 
 
 def total(ends: Sequence[Any]) -> Any:

@@ -12,7 +12,7 @@ from ._calls import save
 from ._commands import check
 from ._error import Error
 from ._program import environment, find_program
-from ._ranks import job_folder, rank, ranks, trace_path, traces_of
+from ._ranks import from_here, job_folder, rank, ranks, trace_path, traces_of
 from ._recorder import Recorder, main_script
 from ._report import Report
 
@@ -165,9 +165,10 @@ class profile:  # noqa: N801  used as torch.profiler.profile is
         self.close()
         if rank() != 0:
             return
-        tell(self.summary(), stream)
         if self._recorder.seen == 0 and not ended_well:
+            tell("nothing was recorded: the program ended before its first step of training", stream)
             return
+        tell(self.summary(), stream)
         try:
             text = self._text()
         except Error as error:
@@ -189,12 +190,6 @@ class profile:  # noqa: N801  used as torch.profiler.profile is
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False,
                               env=environment())
         return (done.stdout + done.stderr).decode("utf-8", errors="replace")
-
-
-def from_here(path: Path) -> str:
-    """As short as the reader knows it: relative where it lies below the folder of the program."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if here in path.parents else path)
 
 
 def tell(text: str, stream: TextIO) -> None:

@@ -46,6 +46,12 @@ def trace_path(folder: Path, index: int) -> Path:
     return folder / f"rank{index}.json.gz"
 
 
+def from_here(path: Path) -> str:
+    """As short as the reader knows it: relative where it lies below the folder of the program."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if here in path.parents else path)
+
+
 def traces_of(folder: Path, count: int, patience_s: float = PATIENCE_S) -> list[Path]:
     """Traces of all ranks that come within the time; those of other machines may never do."""
     wanted = [trace_path(folder, index) for index in range(count)]

@@ -25,7 +25,7 @@ from typing import Any, Callable, Optional
 
 from ._calls import Watch
 from ._error import Error
-from ._ranks import FOLDER
+from ._ranks import FOLDER, from_here
 
 BASELINE = 2
 WARM_UP = 1
@@ -325,7 +325,7 @@ class Recorder:
         if self.trace is None:
             return self.why_nothing()
         steps = f"{self.recorded} step" + ("" if self.recorded == 1 else "s")
-        text = f"recorded {steps} in {self.trace}"
+        text = f"recorded {steps} in {from_here(self.trace)}"
         if self.overhead is not None:
             slower = f"made a step {self.overhead:.2g} times as long" if self.overhead >= NOISE else "cost no time"
             text += f"; recording {slower}"

@@ -37,7 +37,7 @@ for _ in range(6):
     model(torch.randn(8, 64)).square().mean().backward()
     optimizer.step()
     optimizer.zero_grad()
-print("rank", dist.get_rank())
+print(f"rank {dist.get_rank()} ", end="")  # at once, beside another process
 dist.destroy_process_group()
 """
 
@@ -86,6 +86,60 @@ class Calls(unittest.TestCase):
         self.assertEqual(len([call for call in captured.calls if call.name == "aten::sum" and call.phase == "loss"]), 1)
         self.assertEqual(captured.optimizer.kind, "sgd")
         self.assertIn("counted as SGD", " ".join(captured.notes))
+
+    def test_gradients_are_those_of_the_loop(self):
+        class Flow(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = nn.Linear(16, 8)
+
+            def forward(self, x):
+                y = self.fc(x)
+                return y, self.fc.bias.sum(), y.mean()  # a number that is no loss
+
+        flow = Flow()
+        for loss, products_of_gradient in ((lambda y, number, mean: (y + number).square().sum(), 1),
+                                           (lambda y, number, mean: number, 0), (lambda y, number, mean: mean, 1)):
+            captured = watched(lambda: loss(*flow(torch.randn(4, 16))).backward()).capture()  # noqa: B023
+            self.assertEqual(len(products(captured, "backward")), products_of_gradient)
+        ends = [call.name for call in captured.calls if call.phase == "loss"]
+        self.assertEqual(ends, [])  # the mean alone, not the sum of what it is computed from
+
+    def test_forward_that_the_loop_calls_itself(self):
+        class Layer(nn.Linear):
+            def forward(self, x):
+                return nn.functional.relu(x @ self.weight.t())
+
+        layer = Layer(16, 8)
+        optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+
+        def step():
+            layer.forward(torch.randn(4, 16)).sum().backward()
+            optimizer.step()
+
+        captured = watched(step).capture()
+        self.assertEqual([call.module for call in products(captured)], [""])
+        self.assertEqual(captured.parameters, 16 * 8 + 8)
+        self.assertNotIn("forward", vars(layer))
+
+    def test_weights_in_no_module_that_is_called(self):
+        weight, relu = nn.Parameter(torch.randn(16, 16)), nn.ReLU()
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+
+        def step():
+            relu(torch.randn(4, 16) @ weight).sum().backward()
+            optimizer.step()
+
+        with self.assertRaisesRegex(CaptureError, "in no module that a step calls"):
+            watched(step).capture()
+        optimizer.add_param_group({"params": list(self.encoder.parameters())})
+
+        def step_of_both():
+            relu(self.encoder(torch.randn(4, 16)) @ weight[:8]).sum().backward()
+            optimizer.step()
+
+        notes = watched(step_of_both).capture().notes
+        self.assertTrue(any(note.startswith("65% of the weights") for note in notes), notes)
 
     def test_parts_of_one_network_have_its_names(self):
         network = nn.Sequential(self.encoder, nn.ReLU(), self.decoder)

@@ -504,6 +504,14 @@ class Capture(unittest.TestCase):
         self.assertIsNone(model.fc.weight.grad)
         self.assertIsNotNone(model.shift.grad_fn)
 
+    def test_train_by_another_meaning(self):
+        class Trained(nn.Linear):
+            def train(self, x, y):
+                raise AssertionError("not to be called")
+
+        found = train(nn.Sequential(Trained(8, 8), nn.Dropout(0.5)), Input((2, 8)))
+        self.assertEqual(counts(found)["native_dropout"], 1)
+
     def test_modules_that_refuse_copies(self):
         class Refuses(nn.Module):
             def __init__(self):

@@ -212,7 +212,7 @@ class _Pass:
     def _run(self, model: Any, args: Any, kwargs: Any, real: bool, seen_as_gpu: bool,
              forward_alone: bool = False) -> tuple[Recorder, _Facts]:
         trains = self.mode == "train"
-        model.train(trains)
+        _set_training(model, trains)
         autocast: Any = contextlib.nullcontext()
         if self.dtype in _HALVES and trains:
             autocast = torch.autocast("cpu", _HALVES[self.dtype])
@@ -269,6 +269,15 @@ class _Pass:
         if not isinstance(value, torch.Tensor) or not value.requires_grad:
             raise CaptureError("the module's output has no gradient: give a loss that has one")
         return value if value.dim() == 0 else value.sum()
+
+
+def _set_training(model: Any, trains: bool) -> None:
+    """As `Module.train`, also where a program gave that name to something else."""
+    try:
+        model.train(trains)
+    except TypeError:
+        for module in model.modules():
+            module.training = trains
 
 
 class Trials:
