@@ -1,9 +1,10 @@
 // What the rules say of the cases of each spec, and what their findings stand on, in folders of
 // tests/golden: `findings` has what the spec's own rule says, `all_rules` what all of them do,
-// `facts` the facts of scripts, `traces` the summaries of traces, `operations` work, time and
-// memory. In all but `findings` and `traces`, a line that was the same in an earlier case of the
-// spec is not repeated. `stands_on` says which lines and words of a script decide what is found,
-// and `estimates` how long the operations in tests/inputs/operations.txt take.
+// `facts` the facts of scripts, `queries` what analysis/source concludes from them, `traces` the
+// summaries of traces, `operations` work, time and memory. In all but `findings` and `traces`, a
+// line that was the same in an earlier case of the spec is not repeated. `stands_on` says which
+// lines and words of a script decide what is found, and `estimates` how long the operations in
+// tests/inputs/operations.txt take.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -21,6 +22,7 @@
 #include "spec_cases.h"
 #include "tests/support/facts_text.h"
 #include "tests/support/golden.h"
+#include "tests/support/queries_text.h"
 
 namespace rooftile {
 namespace {
@@ -205,6 +207,7 @@ class SaidTest : public testing::Test {
     expect_golden(kRoot / "tests/golden/findings" / name, own_);
     for (const auto& [folder, lines] : {std::pair<const char*, const Lines&>("all_rules", all_),
                                         {"facts", facts_},
+                                        {"queries", queries_},
                                         {"operations", operations_}}) {
       if (!lines.text().empty())
         expect_golden(kRoot / "tests/golden" / folder / name, lines.text());
@@ -227,6 +230,8 @@ class SaidTest : public testing::Test {
     if (workload.source != nullptr) {
       facts_.title(spec.heading);
       for (const std::string& line : facts_lines(*workload.source)) facts_.add(line);
+      queries_.title(spec.heading);
+      for (const std::string& line : query_lines(*workload.source)) queries_.add(line);
     }
     if (is_plain) {
       operations_.title(spec.heading);
@@ -252,7 +257,7 @@ class SaidTest : public testing::Test {
 
   fs::path spec_;
   std::string own_, traces_;
-  Lines all_, facts_, operations_;
+  Lines all_, facts_, queries_, operations_;
 };
 
 // A script with one of its lines left out, or with another word in it, and what was changed.

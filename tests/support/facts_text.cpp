@@ -39,6 +39,8 @@ std::string short_text(std::string_view text, std::size_t limit = 60) {
   return words.size() <= limit ? words : words.substr(0, limit) + "…";
 }
 
+}  // namespace
+
 std::string code_of(const Expr* expr) {
   if (expr == nullptr || expr->statement == nullptr) return "-";
   return short_text(expr->statement->file->slice(expr->range));
@@ -49,6 +51,8 @@ std::string code_of(const Statement* statement) {
   const std::string_view text = statement->file->slice(statement->range);
   return short_text(text.substr(0, text.find('\n')));
 }
+
+namespace {
 
 // The words of the flags that are set, with a space before each.
 std::string words_of(std::initializer_list<std::pair<bool, const char*>> flags) {

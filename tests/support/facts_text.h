@@ -9,6 +9,10 @@
 
 namespace rooftile {
 
+// What stands there, with single spaces and not all of what is long; of a statement its first line.
+std::string code_of(const source::Expr* expr);
+std::string code_of(const source::Statement* statement);
+
 std::vector<std::string> facts_lines(const SourceFacts& facts);
 
 }  // namespace rooftile
