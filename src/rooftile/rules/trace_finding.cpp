@@ -160,14 +160,29 @@ void note_pace(const TraceSummary& trace, Finding& finding) {
                   share_text(share))));
 }
 
+namespace {
+
+bool is_in_engine(const TraceSite& site) {
+  constexpr std::array<std::string_view, 3> kPackages{"vllm/", "sglang/", "tensorrt_llm/"};
+  return std::ranges::any_of(kPackages, [&](std::string_view package) {
+    return site.source.file.find(package) != std::string::npos;
+  });
+}
+
+}  // namespace
+
 bool is_served(const TraceSummary& trace) {
   constexpr std::array<std::string_view, 5> kLabels{"execute_context_", "execute_new_",
                                                     "gpu_model_runner: ", "step[", "[Executor]"};
   return trace.steps.source == StepSource::engine ||
-         std::ranges::any_of(trace.annotations, [&](const PlaceUse& range) {
-           return std::ranges::any_of(
-               kLabels, [&](std::string_view label) { return range.name.starts_with(label); });
-         });
+         std::ranges::any_of(trace.annotations,
+                             [&](const PlaceUse& range) {
+                               return std::ranges::any_of(kLabels, [&](std::string_view label) {
+                                 return range.name.starts_with(label);
+                               });
+                             }) ||
+         std::ranges::any_of(trace.ops, is_in_engine, &OpUse::site) ||
+         std::ranges::any_of(trace.syncs, is_in_engine, &SyncUse::site);
 }
 
 std::string place_text(const TraceSite& site) {

@@ -57,7 +57,8 @@ std::string cost_text(const TraceSummary& trace, Seconds in_window);
 std::string count_text(const TraceSummary& trace, std::int64_t in_window, std::string_view noun);
 // Where the host sets the pace, says that kernel time saved shows only in part.
 void note_pace(const TraceSummary& trace, Finding& finding);
-// Whether a serving engine (vLLM, SGLang, TensorRT-LLM) names its steps in the trace.
+// Whether a serving engine (vLLM, SGLang, TensorRT-LLM) runs the model: it names its steps in the
+// trace, or the frames are its own.
 bool is_served(const TraceSummary& trace);
 // "train.py:88", else the module, else the operator; empty where nothing is known.
 std::string place_text(const TraceSite& site);

@@ -49,9 +49,9 @@ class EnclosingRange {
 
 using RangesByName = std::map<std::string_view, RangeUse>;
 
-// By its middle: the window of a recording without steps begins with a launch in the range.
+// In part: the window of a recording without steps begins and ends with a launch in a range.
 bool is_in(const Window& window, const Timeline& timeline, std::uint32_t op) {
-  return window.contains(timeline.ops.time.start(op) + timeline.ops.time.duration(op) / 2);
+  return timeline.ops.time.start(op) < window.end && timeline.ops.time.end(op) > window.start;
 }
 
 void add_host_side(const Timeline& timeline, EnclosingRange& enclosing,

@@ -76,16 +76,24 @@ Window part_with_work(const Timeline& timeline, const Links& links, const GpuTra
   return part;
 }
 
-// From the launch of the first work in `part`.
+// From the launch of the first work in `part` until the host has launched the last and waits only
+// for its end.
 Window host_part(const Timeline& timeline, const Links& links, const GpuTrack& track,
-                 const Window& part) {
+                 const std::vector<HostWait>& waits, const Window& part) {
+  Window host{part.start, part.start};
   for (const std::uint32_t row : track.rows) {
-    if (!part.contains(timeline.gpu.time.start(row))) continue;
     const std::uint32_t call = links.gpu_call[row];
-    if (call == kNone) return part;
-    return {std::min(part.start, timeline.calls.time.start(call)), part.end};
+    if (call == kNone || !part.contains(timeline.gpu.time.start(row))) continue;
+    host.start = std::min(host.start, timeline.calls.time.start(call));
+    host.end = std::max(host.end, timeline.calls.time.end(call));
   }
-  return part;
+  if (host.end == part.start) return part;  // no launch is known
+  for (const HostWait& wait : waits) {
+    if (!part.contains(wait.start)) continue;
+    host.end = std::max(host.end, wait.end <= part.end ? wait.end : wait.start + 1);
+  }
+  host.end = std::min(host.end, part.end);
+  return host;
 }
 
 bool is_set_up(IdleCause cause) {
@@ -283,7 +291,7 @@ TraceSummary summarize(const Timeline& timeline) {
   if (has_steps) apart = set_apart(marks, bounds, timeline, track, pieces);
   const Window window{bounds.front(), bounds.back()};
   const Window host_window = has_steps ? Window{marks.steps.front().start, marks.steps.back().end}
-                                       : host_part(timeline, links, track, work);
+                                       : host_part(timeline, links, track, waits, work);
   summary.time = window == whole ? summary.whole
                                  : breakdown(window, split_busy(timeline, track, window), pieces);
   summary.time.awaited_communication = to_seconds(covered(communication, held_up, window));

@@ -231,6 +231,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
         fmt::format("{} under {} takes {}", short_kernel_name(group.kernel->name),
                     group_text(group), cost_text(trace, group.time))));
   }
+  note_pace(trace, finding);
+  const Seconds gained = trace.kernel_time_share.value_or(1) * time;
+  if (!is_visible(trace, gained)) finding.own_level = Level::info;
   return {{"", std::move(finding)}};
 }
 

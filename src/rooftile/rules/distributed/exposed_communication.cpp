@@ -128,6 +128,7 @@ struct Traffic {
   std::vector<Seconds> runs;
   bool is_named = true;    // by what asked for it; else the kernel's name is all there is
   bool is_oneshot = true;  // each by one kernel that reads the other ranks' memory
+  bool has_oneshot = false;
 };
 
 constexpr double kTensorParallel = 0.25;  // of the runs, in the forward pass
@@ -148,6 +149,7 @@ Traffic main_traffic(const TraceSummary& trace) {
     traffic.awaited += use.awaited;
     traffic.is_named = traffic.is_named && is_named(use);
     traffic.is_oneshot = traffic.is_oneshot && is_oneshot(use);
+    traffic.has_oneshot = traffic.has_oneshot || is_oneshot(use);
     traffic.runs.insert(traffic.runs.end(), use.runs.begin(), use.runs.end());
     const std::optional<Bytes> bytes = message_bytes(use);
     if (!bytes) continue;
@@ -284,6 +286,12 @@ Fix propose_for_tensor_parallel(const TraceSummary& trace, const Traffic& traffi
     return {
         "Use fewer tensor-parallel ranks, or hide the all-reduce of one half of the batch behind "
         "the layers of the other",
+        Exactness::exact_arithmetic};
+  }
+  if (traffic.has_oneshot) {
+    return {
+        "Use fewer tensor-parallel ranks, or fuse the all-reduce with the normalization that "
+        "follows; small ones are a single kernel already",
         Exactness::exact_arithmetic};
   }
   if (!reads_other_gpus(trace)) {

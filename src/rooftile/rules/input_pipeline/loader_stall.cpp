@@ -31,6 +31,9 @@ GPU, for example 8 on a machine with 64 cores and 8 GPUs. Without workers the ma
 alone hides little. With workers: more of them while there are free
 cores, faster or fewer transforms, decoded samples on a fast disk, or transforms on the GPU.
 
+Where a batch takes less than a millisecond, that is what handing it over takes, with or without workers: a
+tensor of the whole data set, from which batches are taken by index, needs no loader.
+
 ## How the saving is estimated
 From a trace: the GPU's idle time that follows from the host's waiting in the loader, by a replay of the
 recording in which every batch is there at once. Nothing is counted for waiting during which the GPU still had
@@ -58,11 +61,27 @@ int count_workers(Seconds load_per_batch, Seconds rest_of_step) {
   return workers >= 1 && workers <= kMostWorkers ? static_cast<int>(workers) : 0;
 }
 
+// What a worker's batch takes the training process, about: the replay of an ideal loader leaves as
+// much.
+constexpr Seconds kHandover = milliseconds(1);
+
+bool is_handover(const LoaderUse& loader) {
+  return loader.waiting < kHandover * static_cast<double>(loader.count);
+}
+
 // `saved` is of the window.
 Fix propose(const TraceSummary& trace, const LoaderUse& loader, Seconds saved) {
   const double batches = static_cast<double>(loader.count);
   const Seconds each = loader.waiting / batches;
   const Seconds needed = (trace.time.span - saved) / batches;
+  if (is_handover(loader)) {
+    return {
+        fmt::format("Take batches by index from a tensor of the whole data set, on the GPU where "
+                    "it fits, or larger batches: the {} for each are what a loader takes to "
+                    "hand one over, and more workers do not shorten that",
+                    time_text(each)),
+        Exactness::changes_training};
+  }
   if (loader.in_process) {
     const int workers = count_workers(each, needed);
     const std::string count = workers > 0 ? fmt::format("num_workers={} at least", workers)
@@ -79,14 +98,17 @@ Fix propose(const TraceSummary& trace, const LoaderUse& loader, Seconds saved) {
 }
 
 Finding describe(const TraceSummary& trace, const LoaderUse& loader) {
-  const Range<Seconds> gain = gain_of_idle_time(trace, Remedy::ideal_loader, loader.exposed);
+  const Range<Seconds> gain = is_handover(loader)
+                                  ? gain_of_idle_time(loader.exposed)
+                                  : gain_of_idle_time(trace, Remedy::ideal_loader, loader.exposed);
   const Seconds step = pass_time(trace);
   Finding finding = about_site(
       trace, loader.site,
-      fmt::format("the GPU waits {} for the next batch{}; with an ideal loader the {} is {:.2f}x "
-                  "as fast: {} instead of {}",
+      fmt::format("the GPU waits {} for the next batch{}; {} the {} is {:.2f}x as fast: {} "
+                  "instead of {}",
                   cost_text(trace, loader.exposed),
                   loader.in_process ? ", which the training process loads itself" : "",
+                  is_handover(loader) ? "without a loader" : "with an ideal loader",
                   trace.steps.durations.empty() ? "program" : "step", speedup(trace, gain.expected),
                   time_text(step - per_step(trace, gain.expected)), time_text(step)),
       propose(trace, loader, gain.expected), gain);

@@ -59,8 +59,21 @@ Fix propose_in_cuda(const SyncUse& sync) {
 
 Fix propose(const TraceSummary& trace, const SyncUse& sync) {
   if (!uses_torch(trace)) return propose_in_cuda(sync);
+  if (is_served(trace)) {
+    return {
+        "Let the engine prepare the next step while the GPU runs this one (vLLM with "
+        "--async-scheduling, SGLang without --disable-overlap-schedule, TensorRT-LLM without "
+        "disable_overlap_scheduler)",
+        Exactness::bit_exact};
+  }
   const std::string op = lower(sync.site.op);
   const auto has = [&](std::string_view part) { return op.find(part) != op.npos; };
+  if (has("coalesce")) {
+    return {
+        "Coalesce the sparse tensor once (x = x.coalesce()), or make it CSR (x.to_sparse_csr()): "
+        "else each product sorts it anew",
+        Exactness::exact_arithmetic};
+  }
   if (has("nonzero") || has("masked_select") || has("unique") || has("index")) {
     return {
         "Use a fixed size: torch.where or a multiplied mask instead of a result whose size the "

@@ -13,7 +13,9 @@ namespace precision_amp_off_in_trace {
 
 constexpr double kMinShare = threshold::kWorthADay;  // of the window, in fp32 products
 constexpr double kOtherPrecision = 0.05;  // of the matrix time, that shows a choice was made
-constexpr double kMostOnCudaCores = 0.75, kMostTf32 = 0.5;  // saved, where no shape is known
+// Saved where no shape is known: no more, and no less where the units are no faster (GeForce's
+// TF32), because products on CUDA cores come less close to their peak.
+constexpr double kMostUnshaped = 0.75, kLeastUnshaped = 0.25;
 constexpr int kAmpere = 80;
 
 bool is_fp32(const OpUse* use, const KernelUse& kernel) {
@@ -31,9 +33,17 @@ bool runs_on_cuda_cores(const KernelUse& kernel) {
   return !kernel.facts.tensor_core.value_or(kernel.facts.dtype == Dtype::tf32);
 }
 
-Range<Seconds> unshaped_saving(const UseGroup& group) {
-  const double most = runs_on_cuda_cores(*group.kernel) ? kMostOnCudaCores : kMostTf32;
-  return {Seconds(0), 0.5 * most * group.time, most * group.time};
+// By the peaks, where no shape is known.
+Range<Seconds> unshaped_saving(const Device& device, const UseGroup& group, Dtype dtype) {
+  const bool is_slow = runs_on_cuda_cores(*group.kernel);
+  const auto now = device.cuda_core_peak.find(Dtype::fp32);
+  const auto tf32 = device.peak(Dtype::tf32);
+  const auto later = device.peak(dtype);
+  double faster = kMostUnshaped;
+  if (later && is_slow && now != device.cuda_core_peak.end()) faster = 1 - now->second / *later;
+  if (later && !is_slow && tf32) faster = 1 - *tf32 / *later;
+  const double most = std::clamp(faster, kLeastUnshaped, kMostUnshaped);
+  return {Seconds(0), 0.75 * most * group.time, most * group.time};
 }
 
 // Of all groups when products multiply in `dtype`.
@@ -46,7 +56,7 @@ Range<Seconds> saving_in(const RuleInput& input, const std::vector<UseGroup>& gr
   Range<Seconds> total{};
   for (const UseGroup& group : groups) {
     const auto saving = saving_if(input.model, group, change);
-    total += saving ? *saving : unshaped_saving(group);
+    total += saving ? *saving : unshaped_saving(input.device(), group, dtype);
   }
   return total;
 }

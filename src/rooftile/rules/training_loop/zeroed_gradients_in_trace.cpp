@@ -34,7 +34,9 @@ Finding describe(const TraceSummary& trace, const RangeUse& range) {
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   std::vector<TraceCase> cases;
   for (const RangeUse& range : trace.ranges) {
-    if (!is_zero_grad(range) || !is_visible(trace, range.kernel_time + range.idle)) continue;
+    // With set_to_none it launches nothing; its time is the loop over the parameters.
+    if (!is_zero_grad(range) || range.kernels == 0) continue;
+    if (!is_visible(trace, range.kernel_time + range.idle)) continue;
     cases.push_back({range.name, describe(trace, range)});
   }
   return cases;
