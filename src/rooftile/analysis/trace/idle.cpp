@@ -131,14 +131,13 @@ class GapExplainer {
     std::ranges::sort(leads_);
   }
   // Once the host has launched something since a wait, this one is still to blame where it explains
-  // most of the idle time until the host is ahead again. Else the host is slower than the GPU.
+  // all of the idle time until the host is ahead again. Else the host is slower than the GPU.
   void end_credit(Nanoseconds called) {
-    constexpr Nanoseconds kMost = 2;  // a half
     const auto launch = std::ranges::lower_bound(launches_, called, {}, &LaunchTimes::called);
     if (launch == launches_.begin()) return;
     const auto lead = std::ranges::lower_bound(leads_, called);
     const bool explains =
-        lead != leads_.end() && idle_.within(credit_since_, *lead) <= kMost * credit_given_;
+        lead != leads_.end() && idle_.within(credit_since_, *lead) <= credit_given_;
     if (!explains) credits_.end(waits_, (launch - 1)->called);
   }
   static bool is_for_gpu(const HostWait& wait) {

@@ -394,22 +394,29 @@ call main 10us 5us cudaLaunchKernel corr=1
 kernel 7 20us 300us a corr=1
 call main 20us 300us cudaStreamSynchronize
 )";
-  std::string slow;
-  for (int i = 0; i < 10; ++i) {
-    const std::string id = " corr=" + std::to_string(i + 2) + "\n";
-    slow += "call main " + std::to_string(360 + 50 * i) + "us 5us cudaLaunchKernel" + id;
-    slow += "kernel 7 " + std::to_string(370 + 50 * i) + "us 10us b" + id;
-  }
-  const std::string end = "kernel 7 830us 170us z\n";
-  EXPECT_EQ(explain(wait + slow + end).causes.at(IdleCause::synchronization), 50'000);
-
-  // Where it is ahead again, the wait cost it that.
+  // Of so many kernels, and a last one that no recorded call launched.
+  const auto slow = [](int kernels) {
+    std::string text;
+    for (int i = 0; i < kernels; ++i) {
+      const std::string id = " corr=" + std::to_string(i + 2) + "\n";
+      text += "call main " + std::to_string(360 + 50 * i) + "us 5us cudaLaunchKernel" + id;
+      text += "kernel 7 " + std::to_string(370 + 50 * i) + "us 10us b" + id;
+    }
+    const int end = 380 + 50 * (kernels - 1);
+    return text + "kernel 7 " + std::to_string(end) + "us " + std::to_string(1000 - end) + "us z\n";
+  };
+  // Queued behind it for so long, the next one shows the host ahead again.
   const std::string ahead = R"(
-call main 832us 5us cudaLaunchKernel corr=20
+call main 850us 5us cudaLaunchKernel corr=20
 kernel 7 1000us 10us c corr=20
 )";
-  EXPECT_EQ(explain(wait + slow + end + ahead).causes.at(IdleCause::synchronization),
-            50'000 + 9 * 40'000 - 110'000);
+  const auto waited = [](const std::string& text) {
+    return explain(text).causes.at(IdleCause::synchronization);
+  };
+  EXPECT_EQ(waited(wait + slow(5)), 50'000);
+  EXPECT_EQ(waited(wait + slow(5) + ahead), 50'000 + 4 * 40'000);
+  // The wait cost it 300 us, and it is behind for 410.
+  EXPECT_EQ(waited(wait + slow(10) + ahead), 50'000);
 }
 
 // A line of a random recording; ids make links that may or may not make sense.
