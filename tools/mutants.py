@@ -65,6 +65,17 @@ LEFT_OUT = ("{ if (!ROOFTILE_MUTANT(%d)) { ", " } }")
 RETURNED = ("{ if (ROOFTILE_MUTANT(%d)) return {}; ", " }")
 
 
+def is_empty_value(cursor):
+    """What `{}` makes too: an object without arguments, the enumerator that is 0."""
+    while cursor.kind.name == "UNEXPOSED_EXPR" and len(list(cursor.get_children())) == 1:
+        cursor = next(cursor.get_children())
+    made = cursor.referenced
+    if cursor.kind.name == "DECL_REF_EXPR" and made is not None:
+        return made.kind.name == "ENUM_CONSTANT_DECL" and made.enum_value == 0
+    return (cursor.kind.name == "CALL_EXPR" and made is not None and made.kind.name == "CONSTRUCTOR"
+            and not any(True for _ in cursor.get_arguments()))
+
+
 class Finder:
     """The mutants of the files of one translation unit."""
 
@@ -269,7 +280,7 @@ class Finder:
     def returns(self, cursor, begin, end, value, function):
         first, last = self.extent(value)
         text = self.of(first, last)
-        if text in NOTHING or not self.of(begin, end).startswith("return"):
+        if text in NOTHING or is_empty_value(value) or not self.of(begin, end).startswith("return"):
             return
         if value.type.get_canonical().kind.name == "BOOL":
             self.add(first, last, f"!({text})", "return", NEGATED)

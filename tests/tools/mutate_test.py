@@ -1,5 +1,6 @@
 """Tests of the mutations that tools/mutate makes, and of how it judges them."""
 
+import collections
 import importlib.machinery
 import importlib.util
 import pathlib
@@ -34,7 +35,7 @@ bool is_same(int, int);
 const char* format(const char*, int, int);
 
 namespace rooftile {
-enum class Kind { a = 3, b };
+enum class Kind { zero, a = 3, b };
 constexpr double kShare = 0.5;
 constexpr int twice(int n) { return 2 * n; }
 static_assert(twice(3) == 6);
@@ -60,6 +61,9 @@ bool is_small(const Values& values, int limit, double share, double least, Log& 
   return found <= math::min(limit, 7) || text != nullptr;
 }
 
+Kind plain() { return Kind::zero; }
+Kind other() { return Kind::b; }
+Values nothing() { return Values(); }
 int Half(int n) {
   int parts[4] = {};
   return parts[n] % 2;
@@ -157,7 +161,8 @@ class Operators(unittest.TestCase):
         found = changes("return")
         self.assertIn(("is_same(found, limit)", "!(is_same(found, limit))"), found)
         self.assertIn(("return parts[n] % 2", "return {}"), found)
-        self.assertNotIn("true", [old for old, _ in found])
+        self.assertIn(("return Kind::b", "return {}"), found)
+        self.assertFalse({"true", "return Kind::zero", "return Values()"} & {old for old, _ in found})
 
 
 class Written(unittest.TestCase):
@@ -257,7 +262,7 @@ class Outcomes(unittest.TestCase):
             program.write_text("#!/bin/sh\n" + script, encoding="utf-8")
             program.chmod(0o755)
             worker = self.mutate.Worker(0, self.mutate.OUT)
-            outcome = worker.judge(17, self.mutate.batches_of(17, tests))
+            outcome = worker.judge(17, self.mutate.batches_of(17, tests, collections.Counter()))
         self.assertEqual(self.mutate.PROCESSES.running, set())
         return outcome
 
@@ -280,9 +285,13 @@ class Outcomes(unittest.TestCase):
                  self.mutate.Test("Fast.A", 0.1, frozenset([3])),
                  self.mutate.Test("Broad.A", 0.1, frozenset(range(1000))),
                  self.mutate.Test("Other.A", 0.1, frozenset([4]))]
-        names = [[test.name for test in batch] for batch in self.mutate.batches_of(3, tests)]
-        self.assertEqual(names, [["Fast.A"], ["Slow.A", "Broad.A"]])
-        self.assertEqual(self.mutate.batches_of(2000, tests), [])
+        def names(number, kills):
+            batches = self.mutate.batches_of(number, tests, collections.Counter(kills))
+            return [[test.name for test in batch] for batch in batches]
+
+        self.assertEqual(names(3, {}), [["Fast.A"], ["Slow.A", "Broad.A"]])
+        self.assertEqual(names(3, {"Broad": 2000}), [["Broad.A", "Fast.A"], ["Slow.A"]])
+        self.assertEqual(names(2000, {}), [])
         self.assertEqual(self.mutate.Worker.judge(None, 2000, []),
                          ("survived", "no test reaches it"))
 
