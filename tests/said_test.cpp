@@ -23,6 +23,7 @@
 #include "tests/support/facts_text.h"
 #include "tests/support/golden.h"
 #include "tests/support/queries_text.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rooftile {
 namespace {
@@ -411,6 +412,56 @@ bool register_said() {
   return true;
 }
 const bool kRegistered = register_said();
+
+// Writes the files of a text in which "==== path" begins each.
+void write_files(const std::string& text, const TemporaryFolder& folder) {
+  std::string path, content;
+  const auto write = [&] {
+    if (path.empty()) return;
+    fs::create_directories(fs::path(folder / path).parent_path());
+    folder.write(path, content);
+  };
+  for (const std::string_view line : split(text, '\n')) {
+    if (line.starts_with("==== ")) {
+      write();
+      path = line.substr(5);
+      content.clear();
+    } else {
+      content += std::string(line) + "\n";
+    }
+  }
+  write();
+}
+
+// A folder with packages, documented commands, configurations, a notebook, tests and broken files.
+TEST(Project, IsReadAsBefore) {
+  TemporaryFolder folder;
+  fs::create_directories(folder / ".git");
+  write_files(read_text(kRoot / "tests/inputs/project.txt"), folder);
+  const std::string path = folder.path().string();
+  Result<SourceFacts> facts = read_python({&path, 1});
+  ASSERT_TRUE(facts) << to_string(facts.error());
+  Lines lines, said_of_all;
+  for (const std::string& line : facts_lines(*facts)) lines.add(line);
+  for (const source::SkippedFile& file : facts->skipped) {
+    lines.add(fmt::format("skipped {}: {}", file.path, file.reason));
+  }
+  for (const std::string& file : facts->not_relevant) lines.add("not relevant " + file);
+  if (facts->least_torch) {
+    lines.add(fmt::format("PyTorch {}.{}", facts->least_torch->major, facts->least_torch->minor));
+  }
+  for (const std::string& line : query_lines(*facts)) lines.add(line);
+  Workload workload;
+  workload.source = std::make_shared<const SourceFacts>(*std::move(facts));
+  const TimeModel& model = model_on("h100_sxm");
+  const Analysis analysis = analyse(workload, model);
+  add_findings(run_rules({workload, analysis, model, Graph(workload)}, all_rules()), lines);
+  std::string text = lines.text();
+  for (std::size_t at; (at = text.find(path + "/")) != std::string::npos;) {
+    text.erase(at, path.size() + 1);
+  }
+  expect_golden(kRoot / "tests/golden/project.txt", text);
+}
 
 // Times of operations of all kinds on a GPU of each generation.
 class Estimates : public testing::TestWithParam<const char*> {};
