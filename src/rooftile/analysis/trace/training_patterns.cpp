@@ -70,6 +70,7 @@ class ConvBiasFinder {
     return timeline_.arguments[timeline_.ops.arguments[op]].dims;
   }
   bool has_channels(std::uint32_t norm, std::uint32_t convolution) const;
+  bool counts_batches(const Launched& launched) const;
   void add_forward(const Launched& launched);
   void add_gradients();
 
@@ -93,6 +94,14 @@ bool ConvBiasFinder::has_channels(std::uint32_t norm, std::uint32_t convolution)
          operands[2].front() == input.front()[1];
 }
 
+// num_batches_tracked.add_(1), which a module does before it normalises.
+bool ConvBiasFinder::counts_batches(const Launched& launched) const {
+  const std::uint32_t op = links_.gpu_op[launched.activity];
+  const LaunchShape& shape = timeline_.launches[timeline_.gpu.details[launched.activity]];
+  return op != kNone && name_of(op) == "aten::add_" &&
+         shape.grid == std::array<std::uint32_t, 3>{1, 1, 1};
+}
+
 void ConvBiasFinder::add_forward(const Launched& launched) {
   const std::uint32_t op = links_.gpu_op[launched.activity];
   if (timeline_.gpu.kind[launched.activity] != GpuKind::kernel) return;
@@ -105,6 +114,7 @@ void ConvBiasFinder::add_forward(const Launched& launched) {
     if (adds) adding_ += timeline_.gpu.time.duration(launched.activity);
     return;
   }
+  if (counts_batches(launched)) return;
   const std::uint32_t norm = outermost(op, norms_);
   const std::string_view kernel = timeline_.strings[timeline_.gpu.name[launched.activity]];
   if (norm != kNone && convolution_ != kNone && adding_ > 0 && computes_statistics(kernel) &&

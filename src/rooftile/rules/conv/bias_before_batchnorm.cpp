@@ -41,7 +41,8 @@ evaluation mode afterwards, subtract the bias from `running_mean`, else its outp
 Expected: the reduction that computes the bias gradient, one read of the output gradient. High: also
 one read and write of the output to add the bias. Low: nothing, where both are fused into other
 kernels. No measured figure is published; the gain is small. In traces: the measured time of the kernels
-that add the bias and reduce its gradient; half of it at the low end.
+that add the bias and reduce its gradient; half of it at the low end. Where the GPU waits for launches, their
+share of that idle time is the high end's, half of it likely.
 
 ## When not to
 - BatchNorm that is frozen (evaluation mode during fine-tuning) uses stored statistics, and the bias
@@ -124,13 +125,24 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   return {finding};
 }
 
+// Idle time of the GPU for the launches of these kernels, where launching is what it waits for.
+Seconds launching(const TraceSummary& trace, std::int64_t kernels) {
+  const auto idle = trace.time.idle_by_cause.find(IdleCause::launch);
+  const std::int64_t all = window_count(trace, trace.kernels - trace.leftover_kernels);
+  if (idle == trace.time.idle_by_cause.end() || all <= 0) return {};
+  return idle->second * (static_cast<double>(kernels) / static_cast<double>(all));
+}
+
 // The operators do not say what reads their results, their order in a trace does.
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   const ConvBiasUse& bias = trace.conv_bias;
   const Seconds added = bias.added * window_part(trace);
   const Seconds gradient = bias.gradient * window_part(trace);
+  const std::int64_t kernels = window_count(trace, bias.count) * (gradient > Seconds() ? 2 : 1);
+  const Seconds late = launching(trace, kernels);
   const Range<Seconds> gain =
-      gain_of_kernel_time(trace, {0.5 * (added + gradient), added + gradient, added + gradient});
+      gain_of_kernel_time(trace, {0.5 * (added + gradient), added + gradient, added + gradient}) +
+      Range<Seconds>{Seconds(), 0.5 * late, late};
   if (bias.count <= 0 || !is_visible(trace, gain.expected)) return {};
   Finding finding = about_site(
       trace, bias.site,

@@ -112,6 +112,15 @@ Finding describe(const TraceSummary& trace, const LoaderUse& loader) {
                   trace.steps.durations.empty() ? "program" : "step", speedup(trace, gain.expected),
                   time_text(step - per_step(trace, gain.expected)), time_text(step)),
       propose(trace, loader, gain.expected), gain);
+  // At the start of an epoch workers are behind by all of their first batches.
+  constexpr std::int64_t kFew = 5;
+  if (!loader.in_process && loader.count < kFew && !is_handover(loader)) {
+    finding.message += fmt::format(
+        "; only {} batches were recorded: at the start of an epoch the "
+        "workers are still filling their queues",
+        loader.count);
+    finding.saving->low = Seconds();
+  }
   finding.location.node = loader.name;
   finding.count = loader.count;
   finding.evidence = {Evidence::measured(
