@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "rooftile/analysis/trace/measured_workload.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/trace_finding.h"
@@ -75,7 +76,7 @@ bool has_backward_kernels(const TraceSummary& trace) {
 }
 
 std::vector<TraceCase> judge(const TraceSummary& trace) {
-  if (has_backward_kernels(trace)) return {};
+  if (trains(trace) || has_backward_kernels(trace)) return {};
   const Sum sum = statistics_of(trace);
   const Seconds in_window = sum.time * window_part(trace);
   if (sum.largest == nullptr || !is_visible(trace, in_window)) return {};
@@ -97,9 +98,8 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   return {{"", std::move(finding)}};
 }
 
-std::vector<Finding> check(const RuleInput& input) {
-  if (input.workload.mode != Mode::inference) return {};
-  return judge_ranks(input.workload.traces, judge);
+std::vector<Finding> check(std::span<const TraceSummary> ranks) {
+  return judge_ranks(ranks, judge);
 }
 
 }  // namespace training_loop_batchnorm_statistics_in_inference_rule
@@ -110,6 +110,6 @@ extern const Rule training_loop_batchnorm_statistics_in_inference{
     .cause = Cause::none,
     .summary = "Inference normalises with each batch's own statistics",
     .doc = training_loop_batchnorm_statistics_in_inference_rule::kDoc,
-    .in_traces = training_loop_batchnorm_statistics_in_inference_rule::check};
+    .in_any_trace = training_loop_batchnorm_statistics_in_inference_rule::check};
 
 }  // namespace rooftile
