@@ -327,10 +327,11 @@ std::string path_line(const TraceSummary& trace) {
     }
   }
   if (all <= Seconds()) return "";
-  // A host that asks the GPU in a loop looks as if it worked.
-  constexpr double kHardlyIdle = 0.05, kMostOfHost = 0.3;
-  const bool is_busy = trace.time.idle < kHardlyIdle * trace.time.span;
-  if (is_busy && by_kind[PathKind::host] > kMostOfHost * all) return "";
+  // Beside a busy GPU the host's part saves no more than the idle time; and a host that asks the
+  // GPU in a loop looks as if it worked.
+  constexpr double kTimesIdle = 6, kMostOfHost = 0.3;
+  const double host = (by_kind[PathKind::host] + by_kind[PathKind::module_loading]) / all;
+  if (host > kMostOfHost && host > kTimesIdle * (trace.time.idle / trace.time.span)) return "";
   std::vector<std::pair<Seconds, PathKind>> kinds;
   for (const auto& [kind, time] : by_kind) kinds.emplace_back(time, kind);
   std::ranges::sort(kinds, std::greater{});
