@@ -42,9 +42,11 @@ inline std::size_t count_marks(const std::vector<ScriptFile>& files) {
   return marks;
 }
 
-// Takes the marks out, since comments may mean something to a rule; returns the marked lines.
-inline std::set<ScriptLine> take_marks(const Rule& rule, std::vector<ScriptFile>& files) {
-  std::set<ScriptLine> marked;
+// Takes the marks out, since comments may mean something to a rule; returns the marked lines, each
+// with the level that it asks for in parentheses, or with none.
+inline std::map<ScriptLine, std::string> take_marks(const Rule& rule,
+                                                    std::vector<ScriptFile>& files) {
+  std::map<ScriptLine, std::string> marked;
   for (ScriptFile& file : files) {
     std::istringstream in(file.text);
     std::string text;
@@ -53,10 +55,10 @@ inline std::set<ScriptLine> take_marks(const Rule& rule, std::vector<ScriptFile>
       ++number;
       const auto mark = line.find(kScriptMark);
       if (mark != std::string::npos) {
-        std::string named;
-        std::istringstream(line.substr(mark + kScriptMark.size())) >> named;
+        std::string named, level;
+        std::istringstream(line.substr(mark + kScriptMark.size())) >> named >> level;
         EXPECT_EQ(named, rule.id) << file.name << ":" << number << ": marks name the spec's rule";
-        marked.emplace(file.name, number);
+        marked.emplace(ScriptLine{file.name, number}, level);
         line.erase(line.find_last_not_of(' ', mark - 1) + 1);
       }
       text += line + "\n";
@@ -171,7 +173,7 @@ inline void expect_fixed(const Rule& rule, const std::vector<ScriptFile>& files,
 inline void run_script_case(const Rule& rule, std::vector<ScriptFile> files,
                             const std::string& gpu) {
   const TimeModel& model = model_on(gpu);
-  const std::set<ScriptLine> marked = take_marks(rule, files);
+  const std::map<ScriptLine, std::string> marked = take_marks(rule, files);
   const std::vector<Finding> findings = findings_in(rule, files, model);
   std::set<ScriptLine> found;
   for (const Finding& finding : findings) {
@@ -179,11 +181,17 @@ inline void run_script_case(const Rule& rule, std::vector<ScriptFile> files,
     EXPECT_TRUE(found.insert(line).second) << "two findings at line " << line.second;
     EXPECT_TRUE(marked.contains(line))
         << line.first << ":" << line.second << " should stay silent, but: " << finding.message;
+    const auto asked = marked.find(line);
+    if (asked != marked.end() && !asked->second.empty()) {
+      EXPECT_EQ("(" + std::string(to_string(finding.level)) + ")", asked->second)
+          << line.first << ":" << line.second;
+    }
     EXPECT_FALSE(finding.fix.text.empty()) << finding.message;
     EXPECT_FALSE(finding.evidence.empty()) << finding.message;
   }
-  for (const auto& [file, line] : marked) {
-    EXPECT_TRUE(found.contains({file, line})) << file << ":" << line << " should get a finding";
+  for (const auto& [line, level] : marked) {
+    EXPECT_TRUE(found.contains(line))
+        << line.first << ":" << line.second << " should get a finding";
   }
   expect_fixed(rule, files, findings, model);
 }

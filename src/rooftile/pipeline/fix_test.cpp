@@ -168,7 +168,13 @@ TEST(Fix, AdviceOnAReadFollowsItsUse) {
   EXPECT_TRUE(advice_on("    seen.append(loss.cpu())\n").starts_with("Keep the tensors"));
   EXPECT_TRUE(advice_on("    rate = auc(loss.cpu())\n").starts_with("Compute it with tensors"));
   EXPECT_TRUE(advice_on("    weight = weights[loss.item()]\n").starts_with("Index with"));
-  EXPECT_TRUE(advice_on("    if torch.isnan(loss):\n        break\n").starts_with("Let the GPU"));
+  EXPECT_TRUE(advice_on("    if torch.isnan(loss):\n        break\n").starts_with("Check every"));
+  EXPECT_TRUE(advice_on("    assert not torch.isnan(loss)\n").starts_with("Check every"));
+  EXPECT_TRUE(advice_on("    if loss < best:\n        save(model)\n").starts_with("Decide on"));
+  EXPECT_TRUE(advice_on("    rows = torch.zeros(int(loss) + 1)\n").starts_with("Take the number"));
+  EXPECT_TRUE(advice_on("    scaled = y.cuda() * loss.item()\n").starts_with("Keep it a tensor"));
+  EXPECT_TRUE(
+      advice_on("    seen = loss.item()\n    print(seen)\n").starts_with("Add loss.detach"));
 }
 
 // An edit after which the same rule, or another, finds what only a person can change.

@@ -61,12 +61,10 @@ std::vector<std::string> other_waits(const FindingGroup& group) {
 std::vector<FindingGroup> grouped(const std::vector<Finding>& findings, Level least) {
   std::vector<FindingGroup> groups;
   for (const Finding& finding : findings) {
-    const bool is_shown = finding.level >= least;
+    if (finding.level < least) continue;
     const auto same = std::ranges::find_if(groups, [&](const FindingGroup& group) {
-      return is_wait_of_one_step(*group.front(), finding) ||
-             (is_shown && is_one_change(*group.front(), finding));
+      return is_wait_of_one_step(*group.front(), finding) || is_one_change(*group.front(), finding);
     });
-    if (!is_shown && same == groups.end()) continue;
     if (same == groups.end()) {
       groups.push_back({&finding});
     } else {

@@ -13,8 +13,7 @@ namespace rooftile {
 // scripts, stand alone.
 using FindingGroup = std::vector<const Finding*>;
 
-// In the order of their first findings; those below `least` are left out, but for waits in the same
-// steps as others.
+// In the order of their first findings; those below `least` are left out.
 std::vector<FindingGroup> grouped(const std::vector<Finding>& findings, Level least);
 
 // Operations or places concerned, of all together.

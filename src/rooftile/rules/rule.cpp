@@ -13,6 +13,7 @@
 #include "rooftile/rules/gate.h"
 #include "rooftile/script/library/library.h"
 #include "rooftile/script/reach/reach.h"
+#include "rooftile/script/reach/sure.h"
 #include "rooftile/workload/trace_summary.h"
 
 namespace rooftile {
@@ -104,6 +105,16 @@ void lower_if_off_by_default(const source::SourceFacts& facts, Finding& finding)
   finding.evidence.push_back(Evidence::found("only a switch that is off by default leads here"));
 }
 
+// What only a name or a setting picks that is not known here may never run.
+void lower_if_unsure(const source::SourceFacts& facts, Finding& finding) {
+  const source::File* file = file_of(facts, finding);
+  if (file == nullptr) return;
+  if (source::is_sure_to_run(facts, *file, static_cast<std::size_t>(finding.spot.line))) return;
+  finding.own_level = Level::info;
+  finding.evidence.push_back(
+      Evidence::found("a name or setting that is not known here decides whether it runs"));
+}
+
 // Where the project says that it runs on a PyTorch that lacks what the fix uses, it says so and
 // changes nothing.
 void name_version(const source::SourceFacts& facts, Fix& fix) {
@@ -148,8 +159,11 @@ void detect_in_scripts(const Rule& rule, const source::SourceFacts& facts, const
     }
     if (!is_in_code_that_runs(facts, finding)) continue;
     name_version(facts, finding.fix);
-    if (rule.level_in_scripts) finding.own_level = rule.level_in_scripts;
-    if (rule.level != Level::error) lower_if_off_by_default(facts, finding);
+    if (rule.level_in_scripts && !finding.own_level) finding.own_level = rule.level_in_scripts;
+    if (rule.level != Level::error) {
+      lower_if_off_by_default(facts, finding);
+      lower_if_unsure(facts, finding);
+    }
     found.push_back(std::move(finding));
   }
   leave_copies_out(found);

@@ -137,6 +137,40 @@ const Expr* whole_dataset(const Expr* dataset) {
 
 }  // namespace
 
+namespace {
+
+// `x.cuda()`, `torch.tensor(ids, device="cuda")`
+bool puts_on_gpu(const SourceFacts& facts, const Call& call) {
+  const Argument* device = call.argument("device");
+  // x.to(device), x.to(self.device); not x.to(y.device)
+  const Expr* place = call.method == "to" && call.receiver != nullptr && !call.arguments.empty()
+                          ? call.arguments.front().value
+                          : nullptr;
+  const bool is_moved =
+      place != nullptr && contains(lower(last_name(place)), "device") &&
+      (place->kind == ExprKind::name ||
+       (place->kind == ExprKind::attribute && place->children().front()->word() == "self"));
+  return is_moved || copies_to_device(facts, call) ||
+         (device != nullptr && call.name.starts_with("torch.") &&
+          is_gpu_device(facts, device->value));
+}
+
+// A data set of the program that makes or copies its samples on the GPU.
+bool may_have_gpu_samples(const SourceFacts& facts, const Call& loader) {
+  const auto is_there = [&](const Call& call) { return puts_on_gpu(facts, call); };
+  const auto gives = [&](const ClassDef* def) {
+    const FunctionDef* get = def->is_dataset ? def->method("__getitem__") : nullptr;
+    return get != nullptr && any_call_below(*get, kMaxCallDepth, is_there);
+  };
+  return std::ranges::any_of(training_programs_of(facts, *loader.file), [&](const auto* program) {
+    return std::ranges::any_of(program->files, [&](const File* file) {
+      return std::ranges::any_of(file->classes, gives);
+    });
+  });
+}
+
+}  // namespace
+
 bool has_gpu_samples(const SourceFacts& facts, const Call& loader) {
   if (collates_on_gpu(facts, loader) || moves_samples_by_monai(loader)) return true;
   const Expr* dataset = whole_dataset(dataset_of(loader));
@@ -144,7 +178,7 @@ bool has_gpu_samples(const SourceFacts& facts, const Call& loader) {
   const Type& type = *dataset->type;
   if (type.is(TypeKind::tensor)) return type.on_gpu();
   const Call* call = dataset->call() != nullptr ? dataset->call() : type.made_by;
-  if (call == nullptr) return false;
+  if (call == nullptr) return type.class_def == nullptr && may_have_gpu_samples(facts, loader);
   const bool is_given =
       std::any_of(call->arguments.begin(), call->arguments.end(), [](const Argument& argument) {
         return argument.value->type->is(TypeKind::tensor) && argument.value->type->on_gpu();
@@ -155,7 +189,7 @@ bool has_gpu_samples(const SourceFacts& facts, const Call& loader) {
   for (const FunctionDef* method : def->methods) {
     if (moves_whole_batch(facts, *method)) continue;
     for (const Call* inner : method->calls) {
-      if (copies_to_device(facts, *inner)) return true;
+      if (puts_on_gpu(facts, *inner)) return true;
     }
   }
   return false;

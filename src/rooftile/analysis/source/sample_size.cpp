@@ -13,9 +13,23 @@
 namespace rooftile::source {
 namespace {
 
-// Digits and letters of 28 by 28 pixels.
+// Digits, letters and thumbnails of 16 to 32 pixels a side: less than 2 MB a batch.
 bool has_small_images(std::string_view name) {
-  return contains_any(name, {"MNIST", "USPS", "Omniglot", "FakeData"});
+  return contains_any(name, {"MNIST", "USPS", "Omniglot", "FakeData", "CIFAR", "SVHN", "SEMEION"});
+}
+
+// `Resize(64)`, `RandomCrop(32, padding=4)`, Resize((32, 32)): what all images become.
+bool makes_small_images(const SourceFacts& facts, const Call& call) {
+  constexpr std::int64_t kSmall = 64;
+  if (!is_one_of(call.method, {"Resize", "RandomCrop", "CenterCrop", "RandomResizedCrop"})) {
+    return false;
+  }
+  const Argument* given = call.argument("size", 0);
+  const Expr* size = given == nullptr || given->unpacked ? nullptr : resolved(given->value);
+  const bool is_pair = size != nullptr && !size->children().empty() &&
+                       (size->kind == ExprKind::tuple || size->kind == ExprKind::list);
+  const Value side = size == nullptr ? Value() : facts.value(is_pair ? size->children()[0] : size);
+  return side.kind == ValueKind::integer && side.integer <= kSmall;
 }
 
 // What reads or changes images, audio, video or volumes.
@@ -102,6 +116,23 @@ Answer media_in(const SourceFacts& facts, const Expr& dataset) {
   return is_open ? Answer::unknown : Answer::no;
 }
 
+// Whether the programs of the loader name data of small images, or make theirs small, and read no
+// other data by a name of torchvision.
+bool has_small_data(const SourceFacts& facts, const Call& loader) {
+  bool has_small = false, has_other = false;
+  for (const Program* program : training_programs_of(facts, *loader.file)) {
+    for (const File* file : program->files) {
+      for (const Call* call : file->calls) {
+        const bool is_named = call->name.starts_with("torchvision.datasets.");
+        has_small = has_small || makes_small_images(facts, *call) ||
+                    (is_named && has_small_images(call->name));
+        has_other = has_other || (is_named && !has_small_images(call->name));
+      }
+    }
+  }
+  return has_small && !has_other;
+}
+
 struct MediaByFile {
   std::unordered_map<const File*, bool> files;
 };
@@ -120,6 +151,7 @@ bool handles_media(const SourceFacts& facts, const File& file) {
 }  // namespace
 
 bool has_large_samples(const SourceFacts& facts, const Call& loader) {
+  if (has_small_data(facts, loader)) return false;
   const Expr* dataset = dataset_of(loader);
   const Answer answer = dataset == nullptr ? Answer::unknown : media_in(facts, *dataset);
   if (answer != Answer::unknown) return answer == Answer::yes;

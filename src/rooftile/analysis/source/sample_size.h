@@ -6,7 +6,7 @@
 namespace rooftile::source {
 
 // Whether the loader gives images, audio, video or volumes, or reads a file for each sample: some
-// MB a batch. Not token ids, labels, small grey digits, or what is not seen.
+// MB a batch. Not token ids, labels, digits and thumbnails, or what is not seen.
 bool has_large_samples(const SourceFacts& facts, const Call& loader);
 
 }  // namespace rooftile::source

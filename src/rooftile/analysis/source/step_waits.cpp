@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "rooftile/analysis/source/host_consumers.h"
 #include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/analysis/source/hot_path.h"
+#include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/value_uses.h"
 #include "rooftile/script/reach/reach.h"
+#include "rooftile/script/reach/sure.h"
 #include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
@@ -20,11 +24,11 @@ void add_once(const Loop* loop, std::vector<const Loop*>& loops) {
 }
 
 // `optimizer.step()` of a scaler reads on the host whether a gradient overflowed, but for a fused
-// optimizer, which takes the flag on the GPU.
+// optimizer, which takes the flag on the GPU. Who offers a scaler trains with it.
 void add_scaled_steps(const SourceFacts& facts, std::unordered_set<const Loop*>& loops) {
   for (const ScaledPass& pass : scaled_passes(facts)) {
     for (const ScalingEvent& event : pass.events) {
-      if (event.kind != ScalingKind::scaler_step || may_scaler_be_off(facts, event)) continue;
+      if (event.kind != ScalingKind::scaler_step) continue;
       const Call* made = event.optimizer == nullptr ? nullptr : event.optimizer->type->made_by;
       if (made != nullptr && facts.argument(*made, "fused").is_true()) continue;
       if (pass.iteration->loop != nullptr) loops.insert(pass.iteration->loop);
@@ -35,6 +39,94 @@ void add_scaled_steps(const SourceFacts& facts, std::unordered_set<const Loop*>&
 struct LoopsThatWait {
   std::optional<std::unordered_set<const Loop*>> loops;
 };
+
+// Statements that read in the middle of a step, by its loop, and the loops with such reads, or
+// other waits, that have to stay.
+struct MiddleReads {
+  bool is_known = false;
+  std::unordered_map<const Loop*, std::unordered_set<const Statement*>> needless;
+  std::unordered_set<const Loop*> others;
+};
+
+// In the iteration's order the first call of the statement, or of what it is the header of.
+std::optional<std::size_t> place_in(const Iteration& iteration, const Statement& statement) {
+  for (std::size_t i = 0; i < iteration.calls.size(); ++i) {
+    const Statement* at = iteration.calls[i].call->statement;
+    if (at != nullptr && is_within(*at, statement)) return i;
+  }
+  return std::nullopt;
+}
+
+// Where the optimizer steps, or gradients are computed if no step is seen.
+std::optional<std::size_t> place_of_step(const Iteration& iteration, const Loop& loop) {
+  const Call* step = loop.optimizer_step != nullptr ? loop.optimizer_step : loop.backward;
+  const auto found = std::ranges::find(iteration.calls, step, &IteratedCall::call);
+  if (found == iteration.calls.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - iteration.calls.begin());
+}
+
+// Above the call in the function that both stand in.
+bool is_before_in_text(const Statement& statement, const Call& step) {
+  return statement.function == step.function && statement.file == step.file &&
+         statement.range.begin < step.expr->range.begin;
+}
+
+bool has_few_passes(const SourceFacts& facts, const Statement& loop) {
+  constexpr std::int64_t kFew = 4;
+  const Call* range = loop.value == nullptr ? nullptr : resolved(loop.value)->call();
+  if (range == nullptr || range->name != "range" || range->arguments.size() != 1) {
+    const Expr* over = loop.value == nullptr ? nullptr : resolved(loop.value);
+    const bool is_written =
+        over != nullptr && (over->kind == ExprKind::list || over->kind == ExprKind::tuple);
+    return is_written && std::ssize(over->children()) <= kFew;
+  }
+  const Value passes = facts.value(range->arguments.front().value);
+  return passes.kind == ValueKind::integer && passes.integer <= kFew;
+}
+
+// A loop that is no epoch and no pass over batches of its own.
+bool is_inner(const SourceFacts& facts, const Statement& loop) {
+  const bool is_plain = loop.loop == nullptr || loop.loop->role == LoopRole::other;
+  return is_plain && !has_few_passes(facts, loop);
+}
+
+// The innermost such loop around the statement, or around the calls that lead to it in the step.
+const Statement* inner_loop(const SourceFacts& facts, const Statement& statement,
+                            const Loop& step_loop, int depth) {
+  constexpr int kMaxDepth = 5;
+  for (const Statement* at = &statement; at != nullptr; at = at->parent) {
+    if (at->kind == StatementKind::function) break;
+    if (at == step_loop.statement) return nullptr;
+    const bool loops = at->kind == StatementKind::for_ || at->kind == StatementKind::while_;
+    if (loops && at != &statement && is_inner(facts, *at)) return at;
+  }
+  if (statement.function == nullptr || depth == kMaxDepth) return nullptr;
+  const Statement* found = nullptr;
+  for (const Call* caller : statement.function->callers) {
+    if (caller->statement == nullptr || !is_hot(facts, *caller)) continue;
+    const Statement* loop = inner_loop(facts, *caller->statement, step_loop, depth + 1);
+    if (loop == nullptr) return nullptr;  // some way there is in no loop
+    found = loop;
+  }
+  return found;
+}
+
+// `[f(x.item()) for x in items]`
+bool is_in_comprehension(const Expr& expr) {
+  for (const Expr* at = expr.parent; at != nullptr; at = at->parent) {
+    if (at->kind == ExprKind::comprehension) return true;
+    if (at->kind == ExprKind::lambda) return false;
+  }
+  return false;
+}
+
+// Whether gradients are computed once in each pass of the loop itself: where they only are in a
+// loop inside, its passes are the steps.
+bool is_plain_step(const SourceFacts& facts, const Loop& loop) {
+  return loop.backward != nullptr && any_way(facts, *loop.backward, [&](const Way& way) {
+           return way.step_loop == &loop && !way.is_in_inner_loop;
+         });
+}
 
 }  // namespace
 
@@ -49,6 +141,103 @@ std::vector<const Loop*> step_loops_of(const SourceFacts& facts, const Statement
   }
   if (loops.size() > 1) loops.clear();
   return loops;
+}
+
+namespace {
+
+// `torch.tensor([a, b]).to(device)`: the step makes tensors of Python's numbers, and waits for the
+// copies.
+std::unordered_set<const Loop*> loops_with_lists(const SourceFacts& facts) {
+  std::unordered_set<const Loop*> loops;
+  for (const Call* call : facts.calls({"torch.tensor", "torch.LongTensor", "torch.FloatTensor",
+                                       "torch.Tensor", "torch.as_tensor"})) {
+    const Expr* values = call->arguments.empty() ? nullptr : call->arguments.front().value;
+    const bool is_list = values != nullptr && (values->kind == ExprKind::list ||
+                                               values->kind == ExprKind::comprehension ||
+                                               values->type->is(TypeKind::container));
+    if (!is_list || call->statement == nullptr || !is_hot(facts, *call)) continue;
+    for (const Loop* loop : step_loops_of(facts, *call->statement)) loops.insert(loop);
+  }
+  return loops;
+}
+
+}  // namespace
+
+const Statement* loop_in_step(const SourceFacts& facts, const Statement& statement,
+                              const Expr* expr) {
+  for (const Loop* loop : step_loops_of(facts, statement)) {
+    if (!is_plain_step(facts, *loop)) continue;
+    if (expr != nullptr && is_in_comprehension(*expr)) return &statement;
+    if (const Statement* inner = inner_loop(facts, statement, *loop, 0)) return inner;
+  }
+  return nullptr;
+}
+
+bool is_in_middle(const SourceFacts& facts, const Loop& loop, const HostRead& read) {
+  const Call* step = loop.optimizer_step != nullptr ? loop.optimizer_step : loop.backward;
+  if (step == nullptr) return false;
+  if (is_before_in_text(*read.statement, *step)) return true;
+  if (read.statement->function == step->function) return false;
+  if (runs_in_forward(read.statement->function)) return true;
+  const Iteration& iteration = iteration_of(facts, loop.statement->body);
+  const auto at = place_in(iteration, *read.statement);
+  const auto end = place_of_step(iteration, loop);
+  return at && end && *at < *end;
+}
+
+namespace {
+
+// Adds the read to those in the middle of each step that it runs in; one that has to stay, to the
+// others.
+void add_read(const SourceFacts& facts, const HostRead& read, MiddleReads& reads) {
+  if (is_conversion(facts, read) || !is_hot(facts, *read.statement)) return;
+  if (!is_sure_to_run(facts, *read.statement)) return;
+  for (const Loop* loop : step_loops_of(facts, *read.statement)) {
+    if (!is_plain_step(facts, *loop) || !is_in_middle(facts, *loop, read)) continue;
+    if (can_do_without(facts, read)) {
+      reads.needless[loop].insert(read.statement);
+    } else {
+      reads.others.insert(loop);
+    }
+  }
+}
+
+const MiddleReads& middle_reads(const SourceFacts& facts) {
+  auto& reads = facts.store().kept<MiddleReads>();
+  if (reads.is_known) return reads;
+  reads.is_known = true;
+  reads.others = loops_with_lists(facts);
+  for (const auto& file : facts.files) {
+    if (!trains_on_gpu(facts, *file)) continue;
+    for (const HostRead& read : host_reads(facts, *file)) add_read(facts, read, reads);
+  }
+  return reads;
+}
+
+}  // namespace
+
+bool has_needless_waits(const SourceFacts& facts, const Loop& loop) {
+  constexpr std::size_t kSeveral = 2;
+  const MiddleReads& reads = middle_reads(facts);
+  const auto found = reads.needless.find(&loop);
+  return found != reads.needless.end() && found->second.size() >= kSeveral &&
+         !reads.others.contains(&loop) && !waits_anyway(facts, loop);
+}
+
+bool has_other_waits(const SourceFacts& facts, const Call& wait) {
+  const Statement* place = place_of_work(*wait.statement);
+  const auto calls = place == nullptr ? wait.file->calls : calls_inside(*place);
+  const auto waits = [&](const Call& one) {
+    const bool is_alike = one.method == wait.method;
+    return !is_alike && (waits_itself(facts, one) || one.name == "torch.cuda.empty_cache" ||
+                         one.name.starts_with("torch.distributed.all_") ||
+                         one.name.starts_with("torch.distributed.reduce") ||
+                         one.name.starts_with("torch.distributed.broadcast"));
+  };
+  return std::ranges::any_of(calls, [&](const Call* call) {
+    return waits(*call) ||
+           (call->target != nullptr && any_call_below(*call->target, kMaxCallDepth, waits));
+  });
 }
 
 bool waits_anyway(const SourceFacts& facts, const Loop& loop) {

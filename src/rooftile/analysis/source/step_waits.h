@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/workload/source_facts.h"
 
 namespace rooftile::source {
@@ -14,5 +15,20 @@ std::vector<const Loop*> step_loops_of(const SourceFacts& facts, const Statement
 // input of an algorithm for the host, or whether a scaled gradient overflowed. What other waits
 // cost is then little.
 bool waits_anyway(const SourceFacts& facts, const Loop& loop);
+
+// Whether the loop or function around a wait, with what it calls, also waits for another reason:
+// reads a value of the GPU, exchanges one with other processes, empties the cache.
+bool has_other_waits(const SourceFacts& facts, const Call& wait);
+
+// The loop in a training step, over samples, layers or times, in whose passes the statement runs;
+// null where it runs once a step, where the loop has a few passes, or where what steps is not seen
+// well enough. A comprehension around the expression is a loop, too: then the statement itself.
+const Statement* loop_in_step(const SourceFacts& facts, const Statement& statement,
+                              const Expr* expr = nullptr);
+// Whether the host reads several values in the middle of each step of the loop, before the
+// optimizer's step, and could do without any of them, with no other wait that stays.
+bool has_needless_waits(const SourceFacts& facts, const Loop& loop);
+// Whether the read is one of those.
+bool is_in_middle(const SourceFacts& facts, const Loop& loop, const HostRead& read);
 
 }  // namespace rooftile::source

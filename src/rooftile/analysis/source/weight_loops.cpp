@@ -123,7 +123,8 @@ bool is_for_one_tensor(const Statement& statement, const Statement& loop) {
     for (const Expr* side : condition->children()) {
       const std::string_view text = side->kind == ExprKind::text ? side->word() : "";
       const std::size_t dot = text.find('.');
-      if (dot != std::string_view::npos && dot > 0 && dot + 1 < text.size()) return true;
+      const bool is_full = dot != std::string_view::npos && dot > 0 && dot + 1 < text.size();
+      if (is_full || (!text.empty() && condition->word() == "==")) return true;
     }
   }
   return false;

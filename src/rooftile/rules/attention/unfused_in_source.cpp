@@ -6,9 +6,11 @@
 #include "rooftile/analysis/source/attention_by_hand.h"
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/trained_parts.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/reach.h"
 
 namespace rooftile {
 namespace unfused_in_source {
@@ -124,12 +126,13 @@ Finding finding_for(std::string_view name, const File& file, const WrittenAttent
   const Statement& at = *attention.softmax->statement;
   Finding finding = finding_at(
       at,
-      fmt::format(
-          "{} writes the scores of queries and keys to memory, and scale, mask, softmax and "
-          "dropout read and write them again",
-          name),
-      {"Use torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=..., dropout_p=...,"
-       " is_causal=...)",
+      fmt::format("{} writes the scores of queries and keys to memory, and the softmax and all "
+                  "else that is "
+                  "done with them reads and writes them again",
+                  name),
+      {"Use torch.nn.functional.scaled_dot_product_attention(q, k, v), with attn_mask, dropout_p, "
+       "is_causal and scale for what the code does of these; without scale it divides by the root "
+       "of the head's width",
        Exactness::exact_arithmetic});
   finding.evidence = {
       Evidence::found(fmt::format("softmax at {}, GEMM with the values at {}", place_text(at, file),
@@ -155,6 +158,65 @@ bool is_part_of_forward(const SourceFacts& facts, const FunctionDef& function,
   });
 }
 
+// A layer for images: a convolution with a window that no patch embedding has, a norm over maps.
+bool is_for_images(const SourceFacts& facts, const Layer& layer) {
+  constexpr int kKernelPosition = 2;
+  constexpr std::int64_t kWindow = 3;
+  if (layer.made_by == nullptr) return false;
+  const Call& made = *layer.made_by;
+  if (is_one_of(made.name,
+                {"torch.nn.GroupNorm", "torch.nn.BatchNorm2d", "torch.nn.BatchNorm3d"})) {
+    return true;
+  }
+  if (!is_convolution(made) || made.method.ends_with("1d")) return false;
+  const auto kernel = known_argument(facts, made, "kernel_size", kKernelPosition);
+  const auto stride = known_argument(facts, made, "stride", kKernelPosition + 1);
+  return kernel && *kernel >= kWindow && kernel != stride;
+}
+
+// In a network of convolutions, where attention is over small maps in a few places.
+bool is_in_network_for_images(const SourceFacts& facts, const ClassDef& def, int depth = 0) {
+  constexpr int kMaxDepth = 2;
+  const bool has_some = std::ranges::any_of(
+      def.layers, [&](const Layer& layer) { return is_for_images(facts, layer); });
+  if (has_some || depth == kMaxDepth) return has_some;
+  return std::ranges::any_of(facts.calls(def.full_name), [&](const Call* made) {
+    const ClassDef* whole = made->function == nullptr ? nullptr : made->function->class_def;
+    return whole != nullptr && whole != &def && is_in_network_for_images(facts, *whole, depth + 1);
+  });
+}
+
+// Whether a training runs it with gradients, or may, where the caller is not seen.
+bool is_trained(const SourceFacts& facts, const ClassDef* def, const WrittenAttention& attention) {
+  const auto programs = training_programs_of(facts, *attention.softmax->statement->file);
+  const bool is_apart =
+      def != nullptr && std::ranges::all_of(programs, [&](const auto* program) {
+        const TrainedParts& parts = trained_parts(facts, *program);
+        return parts.is_complete &&
+               std::ranges::none_of(facts.calls(def->full_name),
+                                    [&](const Call* made) { return is_part(parts, *made); });
+      });
+  if (is_apart) return false;
+  return any_way(facts, *attention.softmax->statement, [](const Way& way) {
+    return !way.gradients_off && !way.forward_is_off && (way.trains() || way.is_open());
+  });
+}
+
+void lower_unless_main(const SourceFacts& facts, const ClassDef* def,
+                       const WrittenAttention& attention, Finding& finding) {
+  std::string_view reason;
+  if (facts.runs_before({2, 0})) {
+    reason = "the PyTorch that the project names has no fused call";
+  } else if (def != nullptr && is_in_network_for_images(facts, *def)) {
+    reason = "one part of a convolutional network, which takes most of the time";
+  } else if (!is_trained(facts, def, attention)) {
+    reason = "it runs without gradients";
+  }
+  if (reason.empty()) return;
+  finding.own_level = Level::info;
+  finding.evidence.push_back(Evidence::found(std::string(reason)));
+}
+
 void judge_functions(const SourceFacts& facts, const File& file, ProgramQuestion& is_gan,
                      std::vector<Finding>& findings) {
   if (!has_text(file, "softmax") || !trains_on_gpu(facts, file)) return;
@@ -164,6 +226,8 @@ void judge_functions(const SourceFacts& facts, const File& file, ProgramQuestion
     if (!attention || has_fused_way(*function->statement)) continue;
     if (!is_part_of_forward(facts, *function, is_gan)) continue;
     findings.push_back(finding_for(function->name, file, *attention));
+    const Call* caller = function->callers.front();
+    lower_unless_main(facts, caller->function->class_def, *attention, findings.back());
   }
 }
 
@@ -180,6 +244,7 @@ std::vector<Finding> unfused_attention_in_source(const source::SourceFacts& fact
     const auto attention = attention_in(*def);
     if (!attention || is_of_other_kind(facts, *def, is_gan)) continue;
     findings.push_back(finding_for(def->name, *def->file, *attention));
+    lower_unless_main(facts, def, *attention, findings.back());
   }
   for (const auto& file : facts.files) judge_functions(facts, *file, is_gan, findings);
   return findings;

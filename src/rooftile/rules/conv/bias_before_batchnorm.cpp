@@ -51,7 +51,8 @@ share of that idle time is the high end's, half of it likely.
   not reported, nor is a layer whose output also goes elsewhere or passes an activation or add first.
 - In inference the bias is part of what folding computes; see `conv/unfolded-batchnorm`.
 - Weights shared with a layer that has no BatchNorm.
-- Scripts: a norm layer that is chosen at run time, an activation or add between, frozen BatchNorm.
+- Scripts: a norm layer that is chosen at run time, an activation or add between, frozen BatchNorm. Linear
+  layers and convolutions of fewer than 64 channels: information.
 
 ## Evidence
 - PyTorch Performance Tuning Guide, "Disable bias for convolutions directly followed by a batch norm".

@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/layer_pairs.h"
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/trained_parts.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
@@ -258,6 +259,20 @@ bool stays_in_evaluation(const SourceFacts& facts, const Call& layer) {
   });
 }
 
+// A convolution of a trained network that is not known to be narrow: the bias of a Linear or of a
+// few channels takes no time that shows.
+bool matters(const SourceFacts& facts, const Program& program, const Biased& biased) {
+  constexpr std::int64_t kNarrow = 64;
+  const Call& layer = *biased.layer;
+  if (!is_convolution(layer)) return false;
+  const TrainedParts& parts = trained_parts(facts, program);
+  if (parts.is_complete && !is_part(parts, layer)) return false;
+  const Argument* out = layer.argument("out_channels", 1);
+  const auto channels =
+      out == nullptr || out->unpacked ? std::nullopt : largest_size(facts, out->value, &program);
+  return channels.value_or(kNarrow) >= kNarrow;
+}
+
 void judge_file(const SourceFacts& facts, const File& file, const Program& program,
                 std::vector<Finding>& findings) {
   std::map<const void*, std::vector<Biased>> homes;
@@ -273,6 +288,8 @@ void judge_file(const SourceFacts& facts, const File& file, const Program& progr
       return a.layer->open_paren < b.layer->open_paren;
     });
     findings.push_back(finding_for(program, layers));
+    const auto costs = [&](const Biased& one) { return matters(facts, program, one); };
+    if (std::ranges::none_of(layers, costs)) findings.back().own_level = Level::info;
   }
   const auto added = findings.end() - static_cast<std::ptrdiff_t>(homes.size());
   std::sort(added, findings.end(),

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "rooftile/analysis/source/chosen_precision.h"
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
@@ -274,20 +275,35 @@ void judge_images(const SourceFacts& facts, const File& file, std::vector<Findin
 
 using Judge = void (*)(const SourceFacts&, const File&, std::vector<Finding>&);
 
+void judge_file(const SourceFacts& facts, const File& file, Judge judge,
+                std::vector<Finding>& findings) {
+  // Blocks may be made of those of another file.
+  if (!has_any_text(file, {"Conv", "conv"}) || !trains_on_gpu(facts, file)) return;
+  judge(facts, file, findings);
+}
+
 std::vector<Finding> judge_files(const SourceFacts& facts, Judge judge) {
   std::vector<Finding> findings;
-  for (const auto& file : facts.files) {
-    // Blocks may be made of those of another file.
-    if (!has_any_text(*file, {"Conv", "conv"}) || !trains_on_gpu(facts, *file)) continue;
-    judge(facts, *file, findings);
-  }
+  for (const auto& file : facts.files) judge_file(facts, *file, judge, findings);
   return findings;
 }
 
 }  // namespace channels_in_source
 
 std::vector<Finding> unaligned_channels_in_source(const source::SourceFacts& facts) {
-  return channels_in_source::judge_files(facts, channels_in_source::judge_widths);
+  using namespace channels_in_source;
+  std::vector<Finding> findings;
+  ProgramQuestion precision(chooses_precision);
+  for (const auto& file : facts.files) {
+    const std::size_t first = findings.size();
+    judge_file(facts, *file, judge_widths, findings);
+    // cuDNN's TF32 wants multiples of 4, which these mostly are, and gains little by them.
+    const bool is_known = first == findings.size() || precision.holds_for(facts, *file);
+    for (std::size_t i = first; !is_known && i < findings.size(); ++i) {
+      findings[i].own_level = Level::info;
+    }
+  }
+  return findings;
 }
 
 std::vector<Finding> narrow_groups_in_source(const source::SourceFacts& facts) {

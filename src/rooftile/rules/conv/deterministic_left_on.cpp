@@ -31,7 +31,8 @@ Not from the source alone: compare the step time with and without.
 ## When not to
 - Runs that must repeat bit by bit. Put it under an option; it is then not reported.
 - Under a seed option that is off by default, in tests, or with `warn_only=True`.
-- Models without convolutions: the cuDNN flag changes nothing there.
+- Models without convolutions: the cuDNN flag changes nothing there. Those whose only convolution may be a
+  patch embedding: information.
 
 ## Evidence
 - PyTorch documentation, "Reproducibility": deterministic operations are often slower.
@@ -82,7 +83,16 @@ bool trains_convolutions(const SourceFacts& facts, const Statement& statement) {
   });
 }
 
-Finding finding_for(const Statement& statement, std::string_view what, Fix fix) {
+// A transformer, whose only convolution may be the patch embedding.
+bool may_be_transformer(const SourceFacts& facts, const Statement& statement) {
+  const auto programs = training_programs_of(facts, *statement.file);
+  return std::ranges::all_of(programs, [&](const Program* program) {
+    return has_attention(*program) && !trains_plain_convolution(facts, *program);
+  });
+}
+
+Finding finding_for(const SourceFacts& facts, const Statement& statement, std::string_view what,
+                    Fix fix) {
   Finding finding = finding_at(
       statement,
       fmt::format("{} rules out the fastest algorithms, for gradients of convolutions above all",
@@ -91,6 +101,7 @@ Finding finding_for(const Statement& statement, std::string_view what, Fix fix) 
   finding.evidence = {Evidence::published("deterministic operations are often slower",
                                           "PyTorch documentation, Reproducibility"),
                       Evidence::found("set without a condition")};
+  if (may_be_transformer(facts, statement)) finding.own_level = Level::info;
   return finding;
 }
 
@@ -104,7 +115,7 @@ void check_flag(const SourceFacts& facts, std::vector<Finding>& findings) {
     Fix fix{"Set it to False, or only under an option for repeatable runs",
             Exactness::exact_arithmetic};
     add_edit(replace(*statement->file, statement->value->range, "False"), fix);
-    findings.push_back(finding_for(*statement, "cudnn.deterministic", std::move(fix)));
+    findings.push_back(finding_for(facts, *statement, "cudnn.deterministic", std::move(fix)));
   }
 }
 
@@ -120,7 +131,7 @@ void check_function(const SourceFacts& facts, std::vector<Finding>& findings) {
       add_edit(replace(*call->file, written->value->range, "False"), fix);
     }
     findings.push_back(
-        finding_for(*call->statement, "torch.use_deterministic_algorithms", std::move(fix)));
+        finding_for(facts, *call->statement, "torch.use_deterministic_algorithms", std::move(fix)));
   }
 }
 
@@ -133,7 +144,7 @@ void check_trainer(const SourceFacts& facts, std::vector<Finding>& findings) {
     if (const Argument* written = call->argument("deterministic"); written != nullptr) {
       add_edit(remove_argument(*call, *written), fix);
     }
-    findings.push_back(finding_for(*call->statement, "deterministic=True", std::move(fix)));
+    findings.push_back(finding_for(facts, *call->statement, "deterministic=True", std::move(fix)));
   }
 }
 

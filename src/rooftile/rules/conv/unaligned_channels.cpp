@@ -45,7 +45,8 @@ grows with the width, is not.
   reported below that.
 - If BatchNorm follows, a padded channel comes out as the value of its shift. The consumer's weights
   for it must be zero and stay zero.
-- Scripts: first and last layers, grouped layers, and nets whose layers all have fewer than 32 channels.
+- Scripts: first and last layers, grouped layers, and nets whose layers all have fewer than 32 channels. Where
+  the program chooses no precision: information.
 
 ## Evidence
 - NVIDIA, Convolutional Layers User's Guide, "Quick Start Checklist": choose input and output

@@ -8,6 +8,7 @@
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/trained_parts.h"
+#include "rooftile/analysis/source/tutorials.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
@@ -41,6 +42,7 @@ Not from the source alone. Compare the step time of both settings after the firs
 - Runs that must repeat bit by bit: the choice differs from run to run. Not reported where
   the program says deterministic, unless that is under a seed option that is off by default.
 - Transformers, whose only convolution is the patch embedding.
+- Digits, and networks without a convolution of 64 to 64 channels: information.
 - Lightning's Trainer has its own switch, `benchmark`.
 
 ## Evidence
@@ -71,6 +73,11 @@ bool is_only_for_seeds(const SourceFacts& facts, const Program& program, const F
        {"torch.backends.cudnn.benchmark", "torch.backends.cudnn.deterministic"}) {
     for (const Statement* statement : facts.assignments(name)) {
       if (statement->file != &file || file.slice(statement->range) != line) continue;
+      // An option of its own: the author left the choice to the user.
+      const bool is_chosen = statement->value != nullptr &&
+                             statement->value->kind != ExprKind::boolean &&
+                             facts.value(statement->value).unknown();
+      if (is_chosen && runs_in(facts, program, *statement)) return false;
       const bool is_on = statement->value == nullptr || statement->value->word() != "False";
       const bool is_tuned = is_on && name.ends_with("benchmark");
       return !runs_in(facts, program, *statement) ||
@@ -175,6 +182,29 @@ Finding finding_for(const Program& program, const TrainedLayer& trained, const S
   return finding;
 }
 
+// Digits, and layers of a few channels, take so little that the choice does not show.
+bool matters(const SourceFacts& facts, const Program& program, const TrainedLayer& trained) {
+  constexpr std::int64_t kWide = 64;
+  if (is_tutorial(facts, program)) return false;
+  if (!is_convolution(*trained.layer.call)) return true;  // a network of a library
+  return std::ranges::any_of(program.files, [&](const File* file) {
+    return std::ranges::any_of(file->calls, [&](const Call* call) {
+      const auto sizes = is_convolution(*call) ? wide_convolution(facts, program, *call)
+                                               : std::optional<LayerSizes>();
+      return sizes && sizes->first.value_or(kWide) >= kWide &&
+             sizes->second.value_or(kWide) >= kWide;
+    });
+  });
+}
+
+// A transformer, whose only convolution may be the patch embedding; single tensors; a head.
+bool trains_something_else(const SourceFacts& facts, const Program& program) {
+  const bool may_be_transformer =
+      has_attention(program) && !trains_plain_convolution(facts, program);
+  return may_be_transformer || trains_tensors_only(program) ||
+         runs_linear_layers_only(facts, program);
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::vector<const File*> told;
@@ -184,10 +214,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (std::find(told.begin(), told.end(), file) != told.end()) continue;
     if (!runs_training(*program) || leaves_training_to_another(facts, *program)) continue;
     if (decides_algorithms(facts, *program)) continue;
-    const bool may_be_transformer =
-        has_attention(*program) && !trains_plain_convolution(facts, *program);
-    if (may_be_transformer || trains_tensors_only(*program)) continue;
-    if (runs_linear_layers_only(facts, *program)) continue;
+    if (trains_something_else(facts, *program)) continue;
     const auto layer = trained_layer(facts, *program, main_convolution);
     if (!layer) continue;
     // It sets both flags of cuDNN.
@@ -196,6 +223,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (!size || varying_input_size(facts, *program)) continue;
     told.push_back(file);
     findings.push_back(finding_for(*program, *layer, *size));
+    if (!matters(facts, *program, *layer)) findings.back().own_level = Level::info;
   }
   return findings;
 }

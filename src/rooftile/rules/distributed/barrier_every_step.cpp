@@ -2,6 +2,7 @@
 
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/step_waits.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -24,6 +25,7 @@ time says what there is to gain.
 
 ## When not to
 - Under a guard of ten steps or more, at the end of an epoch, or while saving.
+- Beside reads of values of the GPU, or other exchanges, of the same step: information.
 
 ## Evidence
 - PyTorch documentation, `torch.distributed.barrier`.
@@ -43,6 +45,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
     Finding finding = finding_at(
         *call, "all processes wait for each other and for the GPU in every step", std::move(fix));
     finding.evidence = {Evidence::published("PyTorch documentation, torch.distributed.barrier")};
+    if (has_other_waits(facts, *call)) {
+      finding.own_level = Level::info;
+      finding.evidence.push_back(Evidence::found("other waits of the step stay"));
+    }
     findings.push_back(std::move(finding));
   }
   return findings;

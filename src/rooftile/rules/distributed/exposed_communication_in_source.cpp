@@ -38,8 +38,13 @@ const Statement* micro_batch_loop_around(const Call& call, const Call& step, con
     if (around != nullptr && is_within(*around->statement, *outer)) return nullptr;
     if (step.statement != nullptr && is_within(*step.statement, *outer)) return nullptr;
     const auto calls = calls_inside(*outer);
-    // The step of a wrapper around the optimizer, which is in another function.
-    if (std::ranges::any_of(calls, [](const Call* one) { return is_step(*one); })) return nullptr;
+    // The step may be in another function, that of a wrapper around the optimizer too.
+    const auto steps = [](const Call* one) {
+      return is_step(*one) || (one->target != nullptr &&
+                               any_call_below(*one->target, kMaxCallDepth,
+                                              [](const Call& inner) { return is_step(inner); }));
+    };
+    if (std::ranges::any_of(calls, steps)) return nullptr;
     const bool has_forward = std::ranges::any_of(calls, [&](const Call* one) {
       return one->name == "torch.nn.Module.__call__" || (one != &call && one->target != nullptr);
     });

@@ -8,6 +8,7 @@
 #include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/step_waits.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
@@ -302,11 +303,12 @@ std::vector<Finding> find(const SourceFacts& facts) {
           Evidence::found("no backward below uses the result"),
           Evidence::published(
               "PyTorch performance tuning guide, Avoid unnecessary CPU-GPU synchronization")};
-      if (waits_for_result(facts, *call)) {
-        add_step(facts, *call->statement, finding);
-      } else {
-        finding.own_level = Level::info;
-      }
+      const auto loops = step_loops_of(facts, *call->statement);
+      const bool stays =
+          std::ranges::any_of(loops, [&](const Loop* loop) { return waits_anyway(facts, *loop); });
+      const bool waits = waits_for_result(facts, *call);
+      if (waits) add_step(facts, *call->statement, finding);
+      if (!waits || stays) finding.own_level = Level::info;
       findings.push_back(std::move(finding));
     }
   }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "rooftile/analysis/source/chosen_precision.h"
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
@@ -35,7 +36,7 @@ time; see `gemm/unaligned-row-stride`.
 - The last layer: classes and actions are given. Inputs given by the data, such as 784 pixels or
   flattened convolutions, are too. Neither is reported.
 - A trained checkpoint fixes the sizes.
-- In fp32 without TF32 the size makes no difference.
+- In fp32 without TF32 the size makes no difference: information where the program chooses no precision.
 
 ## Evidence
 - NVIDIA Linear/Fully-Connected Layers User's Guide: sizes divisible by 8 in fp16.
@@ -147,6 +148,7 @@ Finding finding_for(const Written& first, const std::set<std::int64_t>& odd) {
 
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
+  ProgramQuestion precision(chooses_precision);
   for (const auto& file : facts.files) {
     if (!has_text(*file, "Linear") || !trains_on_gpu(facts, *file)) continue;
     std::map<std::uint32_t, Finding> by_place;
@@ -162,7 +164,11 @@ std::vector<Finding> find(const SourceFacts& facts) {
       if (is_plain && !is_reached_by_default(facts, *first->call)) continue;
       by_place.emplace(first->call->open_paren, finding_for(*first, odd));
     }
-    for (auto& [place, finding] : by_place) findings.push_back(std::move(finding));
+    for (auto& [place, finding] : by_place) {
+      // In fp32 and TF32 rows are aligned from 4 elements on, and hardly matter.
+      if (!precision.holds_for(facts, *file)) finding.own_level = Level::info;
+      findings.push_back(std::move(finding));
+    }
   }
   return findings;
 }

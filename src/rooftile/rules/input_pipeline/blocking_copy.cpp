@@ -8,6 +8,7 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/sample_size.h"
 #include "rooftile/analysis/source/unseen_batches.h"
 #include "rooftile/analysis/trace/host_copies.h"
 #include "rooftile/base/quantity_text.h"
@@ -42,6 +43,7 @@ which the GPU only copies. From a script alone nothing is estimated.
 ## When not to
 - Copies from the device to the host are another matter: with `non_blocking` the values are not
   there yet when the call returns.
+- Batches that nothing shows to have some MB: information.
 - Loaders that are not seen, or not pinned: `input_pipeline/unpinned-batches` tells of those.
 
 ## Evidence
@@ -311,6 +313,11 @@ void check_script(const source::SourceFacts& facts, std::vector<Finding>& findin
           places.try_emplace(source::place_of_work(*copy->statement), findings.size());
       if (added) {
         add_step(facts, *copy->statement, finding);
+        if (!source::has_large_samples(facts, *loader)) {
+          finding.own_level = Level::info;
+          finding.evidence.push_back(
+              Evidence::to_check("nothing here says that a batch is larger than some MB"));
+        }
         findings.push_back(std::move(finding));
         copies.push_back({copy});
         continue;

@@ -28,6 +28,7 @@ time says what there is to gain.
 
 ## When not to
 - The dataset, the batch size or the sampler depends on the epoch.
+- Runs of up to ten epochs: information.
 
 ## Evidence
 - PyTorch documentation, `torch.utils.data`, "Multi-process data loading".
@@ -222,6 +223,16 @@ bool is_changed_inside(const Expr* dataset, const Statement& loop) {
   return is_changed;
 }
 
+// `for epoch in range(3)`: the workers start a few times in all.
+bool has_few_epochs(const SourceFacts& facts, const Statement& loop) {
+  constexpr std::int64_t kFew = 10;
+  const Call* range = loop.value == nullptr ? nullptr : resolved(loop.value)->call();
+  if (range == nullptr || range->name != "range" || range->arguments.empty()) return false;
+  const std::size_t last = range->arguments.size() == 1 ? 0 : 1;
+  const Value epochs = facts.value(range->arguments[last].value);
+  return epochs.kind == ValueKind::integer && epochs.integer <= kFew;
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* loader : training_loaders(facts)) {
@@ -245,6 +256,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
     finding.evidence = {
         Evidence::found(fmt::format("epoch loop at {}", place_text(*loop, *loader->file))),
         Evidence::published("PyTorch documentation, torch.utils.data, Multi-process data loading")};
+    if (has_few_epochs(facts, *loop)) {
+      finding.own_level = Level::info;
+      finding.evidence.push_back(Evidence::found("the run has a few epochs"));
+    }
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/tutorials.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -71,6 +72,43 @@ bool is_given_to_settings(const SourceFacts& facts, const Workers& workers) {
   });
 }
 
+int count_loops(const Statement* statement) {
+  int loops = 0;
+  for (; statement != nullptr && statement->kind != StatementKind::function;
+       statement = statement->parent) {
+    const bool is_loop =
+        statement->kind == StatementKind::for_ || statement->kind == StatementKind::while_;
+    loops += is_loop ? 1 : 0;
+  }
+  return loops;
+}
+
+// Made in a loop in a loop, as for each client of each round, itself or by the object that makes
+// it: workers start for a few batches.
+bool is_made_again_and_again(const Call& loader) {
+  constexpr int kMany = 2;
+  if (count_loops(loader.statement) >= kMany) return true;
+  const FunctionDef* maker = loader.function;
+  // `self.loaders = self.make_loaders(data)` of the constructor
+  for (const Call* caller : maker == nullptr ? std::vector<const Call*>() : maker->callers) {
+    const FunctionDef* outer = caller->function;
+    const bool is_own =
+        outer != nullptr && outer->name == "__init__" && outer->class_def == maker->class_def;
+    if (is_own) maker = outer;
+    if (is_own) break;
+  }
+  return maker != nullptr && maker->name == "__init__" &&
+         std::ranges::any_of(maker->callers, [](const Call* caller) {
+           return count_loops(caller->statement) >= kMany;
+         });
+}
+
+// Digits in a notebook: minutes in all.
+bool is_in_lesson(const SourceFacts& facts, const Call& loader) {
+  const auto programs = training_programs_of(facts, *loader.file);
+  return loader.file->is_notebook && !programs.empty() && is_tutorial(facts, *programs.front());
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings, of_evaluation;
   for (const Call* loader : training_loaders(facts)) {
@@ -80,6 +118,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (needs_no_workers(facts, *loader) || is_given_to_settings(facts, workers)) continue;
     auto& of_kind = is_for_evaluation(facts, *loader) ? of_evaluation : findings;
     of_kind.push_back(finding_for(facts, *loader, workers));
+    if (is_made_again_and_again(*loader) || is_in_lesson(facts, *loader)) {
+      of_kind.back().own_level = Level::info;
+    }
   }
   add_of_evaluation(std::move(of_evaluation), findings);
   return findings;

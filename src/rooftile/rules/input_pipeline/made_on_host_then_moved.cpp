@@ -11,6 +11,7 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/step_waits.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/script/flow/sources.h"
@@ -40,6 +41,8 @@ time says what there is to gain.
 ## When not to
 - Values that come from the data or a Python list.
 - The tensor is also used on the host, or is empty: `torch.empty(0)`.
+- One value or a few for each sample, once a step: information, as the wait costs little. Advice is what is
+  made in a loop of the step, or is about a megabyte or more.
 - Outside of loops. In evaluation and sampling it is information: these take few of the steps.
 
 ## Evidence
@@ -343,10 +346,93 @@ std::string remade_text(const Call& maker, std::string_view device) {
                       : fmt::format("Make it on the GPU: {}(…, device={})", with, device);
 }
 
+// `x.shape`, `x.size()`, `*x.shape`: as large as the whole tensor.
+bool is_whole_shape(const Expr& size) {
+  const Expr* part = size.kind == ExprKind::starred ? size.children().front() : &size;
+  if (part->kind == ExprKind::attribute) return part->word() == "shape";
+  return part->call() != nullptr && part->call()->method == "size" &&
+         part->call()->arguments.empty() && part->call()->receiver != nullptr;
+}
+
+// The sizes of the tensor, as written: of zeros(a, b) and zeros((a, b)); of randint(0, 9, (a, b))
+// the last.
+std::vector<const Expr*> sizes_of(const Call& maker) {
+  const Argument* named = maker.argument("size");
+  std::vector<const Expr*> given;
+  if (named != nullptr) {
+    given = {named->value};
+  } else {
+    for (const Argument& argument : maker.arguments) {
+      if (argument.name.empty()) given.push_back(argument.value);
+    }
+    const bool is_last = is_one_of(maker.method, {"randint", "normal", "uniform", "integers"});
+    if (is_last && !given.empty()) given = {given.back()};
+    if (maker.method == "full" && !given.empty()) given = {given.front()};
+    if (maker.method == "eye" && given.size() == 1) given.push_back(given.front());
+    const bool has_one = is_one_of(maker.method, {"arange", "linspace", "randperm"});
+    if (has_one && given.size() > 1) given.resize(1);
+  }
+  const Expr* whole = given.size() == 1 ? resolved(given.front()) : nullptr;
+  const bool is_packed =
+      whole != nullptr && (whole->kind == ExprKind::tuple || whole->kind == ExprKind::list);
+  if (!is_packed) return given;
+  return {whole->children().begin(), whole->children().end()};
+}
+
+// From about a megabyte on: known sizes, all of another tensor, a square, or an image and the like
+// for each sample. Labels, times and masks of one value a sample are not.
+bool is_large(const SourceFacts& facts, const Call& maker) {
+  constexpr double kManyElements = 256 * 1024;
+  const std::vector<const Expr*> sizes = sizes_of(maker);
+  if (std::ranges::any_of(sizes, [](const Expr* size) { return is_whole_shape(*size); })) {
+    return true;
+  }
+  double known = 1;
+  std::size_t open = 0;
+  for (const Expr* size : sizes) {
+    const Value value = facts.value(size);
+    const bool is_known = value.kind == ValueKind::integer;
+    known *= is_known ? static_cast<double>(std::max<std::int64_t>(value.integer, 1)) : 1;
+    open += is_known ? 0U : 1U;
+  }
+  if (known >= kManyElements) return true;
+  const bool is_square = sizes.size() == 2 && open == 2 &&
+                         maker.file->slice(sizes[0]->range) == maker.file->slice(sizes[1]->range);
+  constexpr std::size_t kOfImages = 3;
+  return is_square || open >= kOfImages;
+}
+
+// Of an own function what it makes there.
+std::vector<const Call*> makers_in(const SourceFacts& facts, const Call& maker) {
+  std::vector<const Call*> makers;
+  const auto add = [&](const FunctionDef& function) {
+    for (const Call* call : function.calls) {
+      if (makes_on_host(facts, *call)) makers.push_back(call);
+    }
+  };
+  const bool is_library = maker.name.starts_with("torch.") || maker.name.starts_with("numpy.");
+  if (maker.target != nullptr) {
+    add(*maker.target);
+  } else if (!is_library && maker.receiver != nullptr) {  // of an object that is not known
+    for (const auto& file : facts.files) {
+      for (const FunctionDef* function : file->functions) {
+        if (function->class_def != nullptr && function->name == maker.method) add(*function);
+      }
+    }
+  }
+  return makers.empty() ? std::vector<const Call*>{&maker} : makers;
+}
+
+// Drawn by a generator, which each device has one of its own of.
+bool is_random(const Call& maker, const Call& move) {
+  const std::string_view text = move.file->slice(move.expr->range);
+  return maker.method.starts_with("rand") ||
+         contains(maker.file->slice(maker.expr->range), "random") ||
+         contains_any(text, {"normal_(", "uniform_(", "random_(", "bernoulli", "exponential_("});
+}
+
 Finding finding_for(const SourceFacts& facts, const Call& maker, const Call& move) {
-  const bool is_random =
-      maker.method.starts_with("rand") ||
-      maker.file->slice(maker.expr->range).find("random") != std::string_view::npos;
+  const std::vector<const Call*> makers = makers_in(facts, maker);
   const bool is_torch = maker.name.starts_with("torch.") && !maker.method.ends_with("Tensor") &&
                         maker.method != "from_numpy" && maker.method != "tensor";
   const Expr* place = &move == &maker ? nullptr : place_of(move);
@@ -354,10 +440,14 @@ Finding finding_for(const SourceFacts& facts, const Call& maker, const Call& mov
   const bool names_tensor =
       place != nullptr && (move.method == "type_as" || place->type->is(TypeKind::tensor));
   if (names_tensor && !device.ends_with(".device")) device += ".device";
-  Fix fix{is_torch ? fmt::format("Pass device={} to torch.{}, so that the GPU fills it", device,
-                                 maker.method)
-                   : remade_text(maker, device),
-          is_random                          ? Exactness::changes_training
+  const bool is_inside = makers.size() == 1 && makers.front() != &maker;
+  Fix fix{is_torch    ? fmt::format("Pass device={} to torch.{}, so that the GPU fills it", device,
+                                    maker.method)
+          : is_inside ? fmt::format("Pass device= to {} at {}, so that the GPU fills it",
+                                    makers.front()->name, place_text(*makers.front(), *maker.file))
+                      : remade_text(maker, device),
+          std::ranges::any_of(makers, [&](const Call* one) { return is_random(*one, move); })
+              ? Exactness::changes_training
           : rounds_alike(facts, maker, move) ? Exactness::bit_exact
                                              : Exactness::exact_arithmetic};
   if (is_torch && maker.statement == move.statement && &move != &maker) {
@@ -404,11 +494,13 @@ std::vector<Finding> find(const SourceFacts& facts) {
       if (!runs) continue;
       if (!seen.insert(maker).second) continue;
       Finding finding = finding_for(facts, *maker, *call);
-      if (trains && is_in_training_step(facts, *call)) {
-        add_step(facts, *call->statement, finding);
-      } else {
-        finding.own_level = Level::info;
-      }
+      const bool steps = trains && is_in_training_step(facts, *call);
+      if (steps) add_step(facts, *call->statement, finding);
+      const auto makers = makers_in(facts, *maker);
+      const bool costs =
+          std::ranges::any_of(makers, [&](const Call* one) { return is_large(facts, *one); }) ||
+          loop_in_step(facts, *call->statement, call->expr) != nullptr;
+      if (!steps || !costs) finding.own_level = Level::info;
       findings.push_back(std::move(finding));
     }
   }

@@ -48,7 +48,8 @@ three quarters of that rate save, which pinned copies attain. From a script alon
 - The dataset lives on the GPU already.
 - A program without PyTorch and without steps that copies fewer than ten times at a place: to pin the memory
   takes as long as the copy.
-- Batches of token ids, labels or small digits, or of a size that is not seen: information.
+- Batches of token ids, labels, digits or thumbnails of up to 64 pixels a side (CIFAR, SVHN), or of a size
+  that is not seen: information.
 - Loaders that only an evaluation reads: information, but beside one of training in the same file.
 - The loader has no workers: input_pipeline/loader-stall names both changes, and this is information.
 - `pin_memory` is computed from `torch.cuda.is_available()`, an option that is on by default, or one

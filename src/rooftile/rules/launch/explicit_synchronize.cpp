@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/step_waits.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 
@@ -32,6 +33,7 @@ time says what there is to gain.
 - Around timing, for which it is needed.
 - Before the host reads the result of a copy with `non_blocking=True`.
 - Under a guard of ten steps or more, or a profiling flag.
+- Beside reads of values of the GPU in the same step: information.
 
 ## Evidence
 - PyTorch CUDA semantics note, "Asynchronous execution".
@@ -116,6 +118,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
         *call, "the host waits for the whole GPU in every step, and nothing here is timed",
         std::move(fix));
     finding.evidence = {Evidence::published("PyTorch CUDA semantics note, Asynchronous execution")};
+    if (has_other_waits(facts, *call)) {
+      finding.own_level = Level::info;
+      finding.evidence.push_back(Evidence::found("other waits of the step stay"));
+    }
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -12,10 +12,12 @@
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/step_waits.h"
+#include "rooftile/analysis/source/value_uses.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/script/flow/sources.h"
+#include "rooftile/script/reach/sure.h"
 #include "rooftile/script/reach/ways_up.h"
 
 namespace rooftile {
@@ -53,6 +55,12 @@ nothing. The low end is half of it, because the next thing that holds the host u
 alone nothing is estimated.
 
 ## When not to
+- One read at the end of a step, as of the loss for a log, and reads beside a wait that stays: a gradient
+  scaler's, one for a value that Python needs, a list that goes to the GPU. These are information. Advice are
+  reads in a loop of the step, several in its middle that it could do without, and batches that are copied to
+  the host and back.
+- A size, an index of a list, a schedule, what stops the loop or keeps weights: Python has to know these, and
+  the finding is information.
 - Reads under a guard of ten steps or more, at the end of an epoch, in evaluation, for a checkpoint or a
   benchmark, or under an option that is off.
 - In a trace without steps: fewer than ten waits for all of the device, with which a program times its passes.
@@ -233,44 +241,14 @@ bool is_dictionary(const SourceFacts& facts, const Expr& holder) {
 // `ids = target.cpu()`, and then `one_hot.scatter_(1, ids, 1).to(device)`.
 bool goes_back(const SourceFacts& facts, const HostRead& read) {
   const FunctionDef* function = read.statement->function;
-  if (read.call == nullptr || read.call->method != "cpu" || function == nullptr) return false;
-  return std::ranges::any_of(function->calls, [&](const Call* copy) {
+  if (read.call == nullptr || read.call->method != "cpu") return false;
+  const auto& calls = function == nullptr ? read.statement->file->calls : function->calls;
+  return std::ranges::any_of(calls, [&](const Call* copy) {
     if (!copies_to_device(facts, *copy)) return false;
     return script::find_source(facts, *copy->receiver, [&](const Expr& part) {
       return &part == read.expr ? script::SourceStep::found : script::SourceStep::go_on;
     });
   });
-}
-
-// `score(pred.cpu().numpy())`: the call of a function for the host that gets the value; null where
-// none but a logger, a container or a conversion does.
-const Call* host_function(const Expr& read) {
-  for (const Expr* outer = read.parent; outer != nullptr; outer = outer->parent) {
-    const Call* call = outer->call();
-    if (call == nullptr) continue;
-    const std::string name = lower(call->method);
-    const bool keeps =
-        call->name.starts_with("torch.") || call->name.starts_with("numpy.") ||
-        is_one_of(call->name, {"float", "int", "bool", "str", "print", "round", "len", "abs", "sum",
-                               "min", "max", "math.isnan", "math.isfinite", "math.isinf"}) ||
-        is_one_of(call->method,
-                  {"cpu",    "numpy", "detach", "item",    "tolist",      "append", "extend",
-                   "update", "add",   "write",  "format",  "set_postfix", "mean",   "sum",
-                   "max",    "min",   "astype", "squeeze", "reshape",     "view"}) ||
-        contains_any(name, {"log", "scalar", "print", "record", "report", "plot", "meter", "track",
-                            "loss", "desc"});
-    if (!keeps) return call;
-  }
-  return nullptr;
-}
-
-// `scores.append(x.cpu())`
-bool is_collected(const Expr& read) {
-  for (const Expr* outer = read.parent; outer != nullptr; outer = outer->parent) {
-    if (outer->call() == nullptr) continue;
-    if (is_one_of(outer->call()->method, {"append", "extend"})) return true;
-  }
-  return false;
 }
 
 // The variable that keeps what is read, `start = int(self.pointer)`; empty without one.
@@ -358,66 +336,84 @@ bool has_copy(const HostRead& read) {
   return read.call != nullptr && is_one_of(read.call->method, {"cpu", "numpy", "tolist"});
 }
 
+bool has_use(const std::vector<ValueUse>& uses, UseKind kind) {
+  return std::ranges::find(uses, kind, &ValueUse::kind) != uses.end();
+}
+
+// `index[x.item()]`: what the value is looked up in, at the first such use.
+std::string index_remedy(const SourceFacts& facts, const std::vector<ValueUse>& uses) {
+  const auto use = std::ranges::find(uses, UseKind::index, &ValueUse::kind);
+  const Expr& subscript = *use->expr->parent;
+  if (is_dictionary(facts, *subscript.children().front())) {
+    return "Read all values of the batch at once, with one .tolist(): a dictionary takes no tensor "
+           "as a key";
+  }
+  return "Index with the tensor itself, or let the host draw the number";
+}
+
 // What to do instead depends on what the host does with the value.
 std::string remedy_for(const SourceFacts& facts, const HostRead& read) {
+  const std::vector<ValueUse> uses = uses_of(facts, read);
   if (goes_back(facts, read)) {
-    return "Compute it on the GPU: what is made of the value is copied back there, and each read "
-           "empties the launch queue";
-  }
-  const Expr* top = read.expr;
-  for (; top->parent != nullptr; top = top->parent) {
-    const Expr& parent = *top->parent;
-    if (parent.kind == ExprKind::subscript && parent.children().front() != top) {
-      if (is_dictionary(facts, *parent.children().front())) {
-        return "Read all values of the batch at once, with one .tolist(): each read empties the "
-               "launch queue, and a dictionary takes no tensor as a key";
-      }
-      return "Index with the tensor itself, or let the host draw the number, since each read "
-             "empties the launch queue";
-    }
+    return "Compute it on the GPU: what is made of the value is copied back there";
   }
   if (is_pointer(read)) {
     return "Count in a number of Python beside the buffer: what the program itself counts needs no "
-           "read, and each empties the launch queue";
+           "read";
   }
   if (goes_on_with_tensors(read)) {
-    return "Keep it a tensor (clamp(min=1) for max(1, n)): the step goes on with it on the GPU, "
-           "and "
-           "each read empties the launch queue";
+    return "Keep it a tensor (clamp(min=1) for max(1, n)): the step goes on with it on the GPU";
   }
-  if (gives_size(*read.expr)) {
+  if (has_use(uses, UseKind::size) || gives_size(*read.expr)) {
     return "Take the number on the host before the batch is moved, as in the collate function: a "
-           "size cannot stay on the GPU, and each read empties the launch queue";
+           "size cannot stay on the GPU";
   }
-  const StatementKind kind = read.statement->kind;
-  const bool decides =
-      top == read.statement->value && (kind == StatementKind::if_ || kind == StatementKind::while_);
-  if (decides) {
-    return "Let the GPU decide (torch.where, a mask), or check every ~50 steps: each "
-           "check empties the launch queue";
+  if (has_use(uses, UseKind::index)) return index_remedy(facts, uses);
+  if (has_use(uses, UseKind::decision)) {
+    return "Decide on the GPU where both sides only compute (torch.where); what stops the loop, "
+           "keeps weights or calls other code has to be read, at best less often";
   }
-  if (has_copy(read) && host_function(*read.expr) != nullptr) {
+  if (has_use(uses, UseKind::host)) {
+    const auto use = std::ranges::find(uses, UseKind::host, &ValueUse::kind);
     return fmt::format(
-        "Compute it with tensors on the GPU, or only in the steps that log it: {} works on the "
-        "host, and each read empties the launch queue",
-        host_function(*read.expr)->method);
+        "Compute it with tensors on the GPU, where that can do what {} does on the "
+        "host",
+        use->call->method);
   }
-  if (has_copy(read) && is_collected(*read.expr)) {
+  if (has_use(uses, UseKind::unknown)) {
+    return "Read it only in the steps that need the number";
+  }
+  if (has_use(uses, UseKind::tensors)) {
+    return "Keep it a tensor: the step goes on with it on the GPU";
+  }
+  if (has_use(uses, UseKind::check)) {
+    return "Check every ~50 steps, or only while debugging";
+  }
+  const bool is_collected = std::ranges::any_of(uses, [](const ValueUse& use) {
+    const Call* call = use.expr->parent == nullptr ? nullptr : use.expr->parent->call();
+    return call != nullptr && is_one_of(call->method, {"append", "extend"});
+  });
+  if (has_copy(read) && is_collected) {
     return "Keep the tensors on the GPU in the list (detach()), and copy them once, where they are "
-           "used: each read empties the launch queue";
+           "used";
+  }
+  if (has_copy(read)) {
+    return "Compute on the GPU what is logged of it, and read the result every ~50 steps";
   }
   const std::string name = value_name(read);
-  return fmt::format(
-      "Add {} up on the GPU, and read it every ~50 steps: each read empties the "
-      "launch queue",
-      name.empty() ? "the value" : name + ".detach()");
+  return fmt::format("Add {} up on the GPU, and read it every ~50 steps",
+                     name.empty() ? "the value" : name + ".detach()");
 }
 
-// A single read of a step that waits for the GPU anyway gains little.
-bool is_beside_needed_wait(const SourceFacts& facts, const HostRead& read) {
-  const auto loops = step_loops_of(facts, *read.statement);
-  return !loops.empty() &&
-         std::ranges::all_of(loops, [&](const Loop* loop) { return waits_anyway(facts, *loop); });
+// A read that the step could do without, in a loop of it or among others in its middle, or of what
+// is copied back: the host need not wait there at all.
+bool is_needless(const SourceFacts& facts, const HostRead& read) {
+  if (!can_do_without(facts, read)) return false;
+  const bool copies_batch = goes_back(facts, read) && is_sure_to_run(facts, *read.statement);
+  if (copies_batch || loop_in_step(facts, *read.statement, read.expr) != nullptr) return true;
+  return std::ranges::any_of(step_loops_of(facts, *read.statement), [&](const Loop* loop) {
+    return is_in_middle(facts, *loop, read) && has_needless_waits(facts, *loop);
+  });
 }
 
 std::vector<Finding> find(const SourceFacts& facts) {
@@ -426,21 +422,26 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (trains_on_gpu(facts, *file)) add_reads_of(facts, *file, reads);
   }
   std::vector<Finding> findings;
-  for (const Group& group : groups_of(facts, reads)) {
+  for (Group& group : groups_of(facts, reads)) {
+    const auto needless = std::ranges::find_if(
+        group.reads, [&](const HostRead& read) { return is_needless(facts, read); });
+    const bool costs = needless != group.reads.end();
+    if (costs) std::rotate(group.reads.begin(), needless, needless + 1);
     const HostRead& first = group.reads.front();
     const File& file = *first.statement->file;
-    Finding finding = finding_at(file, first.expr->range.begin, "step",
-                                 fmt::format("`{}` makes the host wait for the GPU in every step{}",
-                                             code_text(file, first.expr), others_text(group)),
-                                 {remedy_for(facts, first), Exactness::bit_exact});
+    const bool repeats = costs && loop_in_step(facts, *first.statement, first.expr) != nullptr;
+    Finding finding = finding_at(
+        file, first.expr->range.begin, "step",
+        fmt::format("`{}` makes the host wait for the GPU {}{}", code_text(file, first.expr),
+                    repeats ? "several times in every step" : "in every step", others_text(group)),
+        {remedy_for(facts, first) + "; each read empties the launch queue", Exactness::bit_exact});
     finding.evidence = {Evidence::published(
         "PyTorch performance tuning guide, Avoid unnecessary CPU-GPU synchronization")};
     add_step(facts, *first.statement, finding);
-    if (group.reads.size() == 1 && is_beside_needed_wait(facts, first)) {
+    if (!costs) {
       finding.own_level = Level::info;
-      finding.evidence.push_back(Evidence::found(
-          "the host waits in each step anyway, for a value that it needs by nature or "
-          "for the flag of a gradient scaler"));
+      finding.evidence.push_back(
+          Evidence::found("one wait in a step, or one beside others that stay, costs little"));
     }
     findings.push_back(std::move(finding));
   }

@@ -57,6 +57,7 @@ alone nothing is estimated.
 - Frozen networks, those inside of losses, and those that nothing builds: not what is trained.
 - Programs that train only a linear head, on features computed without gradients or frozen.
 - An option for it exists, even if it is off by default.
+- Networks around Fourier transforms, which take no bf16: information.
 
 ## Evidence
 - PyTorch performance tuning guide, "Use Mixed Precision and AMP": up to 3 times as fast on Volta and newer.
@@ -228,6 +229,12 @@ std::vector<Finding> find(const SourceFacts& facts, const Device* gpu) {
     if (!layer || is_adversarial(facts, *program)) continue;
     if (trains_head_only(facts, *program, *layer->layer.call)) continue;
     Finding finding = finding_for(facts, *program, *layer, gpu);
+    // Transforms of 16-bit tensors raise an error, or take sizes that are powers of two alone.
+    if (mentions(*program, {"rfft", "irfft", "rfft2", "fft2", "fftn", "rfftn"})) {
+      finding.own_level = Level::info;
+      finding.evidence.push_back(
+          Evidence::to_check("torch.fft takes no bf16: its input has to be cast back"));
+    }
     // Programs that share their training loop are changed there, all at once.
     const bool is_new = std::ranges::none_of(findings, [&](const Finding& other) {
       return other.location.file == finding.location.file && other.spot.line == finding.spot.line;

@@ -60,7 +60,8 @@ const Call* fp16_region(const SourceFacts& facts, const Iteration& iteration) {
     for (const Way& way : ways_to(facts, *one.call)) {
       const auto around = autocast_around(facts, way);
       const bool is_fp16 = around && around->on_gpu && around->dtype == AutocastDtype::fp16;
-      if (is_fp16 && !around->is_off && way.trains()) {
+      const bool is_of_pass = iteration.loop == nullptr || way.step_loop == iteration.loop;
+      if (is_fp16 && !around->is_off && way.trains() && is_of_pass && !way.gradients_off) {
         return around->call;
       }
     }

@@ -31,6 +31,7 @@ Nothing is saved: the rule is about a wrong result, which costs the whole run.
 ## When not to
 - Only weights are saved: such a file is not for resuming.
 - bf16 needs no scaler.
+- A resumed run skips some ten steps until the scale fits, so the finding is information.
 
 ## Evidence
 - PyTorch recipe "Automatic Mixed Precision", section "Saving/Resuming".
@@ -166,7 +167,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
 
 extern const Rule precision_scaler_not_in_checkpoint{
     .id = "precision/scaler-not-in-checkpoint",
-    .level = Level::advice,
+    .level = Level::info,
     .cause = Cause::none,
     .summary = "Checkpoint has the optimizer but not the GradScaler",
     .doc = precision_scaler_not_in_checkpoint_rule::kDoc,

@@ -39,7 +39,7 @@ What other kernels or the host hide is taken off. From a script alone nothing is
 - Somebody may have kept the layer in fp32 on purpose: routers, norms of logits, scientific code.
 - Convolutions and recurrent layers are not reported: cuDNN uses TF32 by default.
 - GPUs before Ampere have no TF32; memory-bound GEMMs gain little.
-- A context manager that sets it for its block and then back.
+- A context manager that sets it for its block and then back, and a mode whose other branch allows it.
 - Scripts with float64, second-order derivatives or reinforcement learning, and switches that are off
   by default, are not reported.
 
@@ -78,6 +78,21 @@ bool wants_fp32(const source::SourceFacts& facts, const source::File& file) {
          source::is_reinforcement_learning(*programs.front());
 }
 
+// `if mode == "fp32": x.allow_tf32 = False else: x.allow_tf32 = True`: a mode for who wants it.
+bool is_one_of_both(const source::SourceFacts& facts, const source::Statement& off) {
+  const source::Statement* choice = off.parent;
+  if (choice == nullptr || choice->kind != source::StatementKind::if_) return false;
+  const bool is_in_body = off.block.data() == choice->body.data();
+  bool is_on = false;
+  source::for_statements(is_in_body ? choice->otherwise : choice->body,
+                         [&](const source::Statement& other) {
+                           const bool sets = other.target != nullptr && other.value != nullptr &&
+                                             other.target->full_name() == off.target->full_name();
+                           is_on = is_on || (sets && facts.value(other.value).is_true());
+                         });
+  return is_on;
+}
+
 void check_assignments(const source::SourceFacts& facts, std::vector<Finding>& findings) {
   for (const std::string_view name :
        {"torch.backends.cuda.matmul.allow_tf32", "torch.backends.cudnn.allow_tf32"}) {
@@ -85,7 +100,7 @@ void check_assignments(const source::SourceFacts& facts, std::vector<Finding>& f
       if (!facts.value(statement->value).is_false() || wants_fp32(facts, *statement->file))
         continue;
       if (!source::is_reached_by_default(facts, *statement)) continue;
-      if (source::is_for_a_while(*statement)) continue;
+      if (source::is_for_a_while(*statement) || is_one_of_both(facts, *statement)) continue;
       Fix fix{"Set it to True, or remove the line where fp32 digits are not needed",
               Exactness::changes_numerics};
       if (statement->value->kind == source::ExprKind::boolean) {

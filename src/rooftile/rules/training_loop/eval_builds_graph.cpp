@@ -9,6 +9,7 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/tutorials.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/script/reach/ways_up.h"
@@ -37,6 +38,7 @@ says what there is to gain.
 - Gradients are used in the loop: adversarial examples, saliency, test-time training.
 - Lightning and the transformers trainer switch them off around their hooks.
 - All parameters are frozen.
+- Evaluations that no training runs in its epochs, and digits: information.
 
 ## Evidence
 - PyTorch performance tuning guide, "Disable gradient calculation for validation or inference".
@@ -324,6 +326,40 @@ Fix fix_for(const SourceFacts& facts, const Loop& loop) {
   return fix;
 }
 
+// A loop over epochs that has no other one inside, as one over tasks has.
+bool is_plain_epoch(const Statement& statement) {
+  if (statement.loop == nullptr || statement.loop->role != LoopRole::epoch) return false;
+  const auto is_epoch_inside = [&](const Loop* loop) { return loop->role == LoopRole::epoch; };
+  bool found = false;
+  for_statements(statement.body, [&](const Statement& inner) {
+    found = found || (inner.loop != nullptr && is_epoch_inside(inner.loop));
+  });
+  for (const Call* call : calls_inside(statement)) {
+    if (found || call->target == nullptr) continue;
+    for_functions_below(*call->target, kMaxCallDepth, [&](const FunctionDef& one) {
+      for (const Loop* loop : one.file->loops) {
+        found = found || (loop->function == &one && is_epoch_inside(loop));
+      }
+      return !found;
+    });
+  }
+  return !found;
+}
+
+// Whether a training runs it in each epoch, or between its steps.
+bool runs_each_epoch(const Statement& statement, int depth = 0) {
+  constexpr int kMaxLevels = 5;
+  for (const Statement* at = statement.parent; at != nullptr; at = at->parent) {
+    if (at->kind == StatementKind::function) break;
+    const bool is_step = at->loop != nullptr && at->loop->role == LoopRole::training_step;
+    if (is_step || is_plain_epoch(*at)) return true;
+  }
+  if (statement.function == nullptr || depth == kMaxLevels) return false;
+  return std::ranges::any_of(statement.function->callers, [&](const Call* caller) {
+    return caller->statement != nullptr && runs_each_epoch(*caller->statement, depth + 1);
+  });
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::set<std::pair<const Call*, const FunctionDef*>> seen;  // loops in loops are one place
@@ -350,6 +386,12 @@ std::vector<Finding> find(const SourceFacts& facts) {
         fix_for(facts, *loop));
     // An environment's step takes longer than the graph of one observation.
     if (loop->loader == nullptr && asks_for_actions(facts, *loop)) finding.own_level = Level::info;
+    // A script that does not train has the memory, digits take next to none, and what runs once
+    // for a task or a training is a small part of it.
+    const auto programs = training_programs_of(facts, *loop->file);
+    const bool is_small = std::ranges::all_of(
+        programs, [&](const Program* program) { return is_tutorial(facts, *program); });
+    if (is_small || !runs_each_epoch(*loop->statement)) finding.own_level = Level::info;
     finding.evidence = {
         Evidence::found(fmt::format("forward at {}, with no no_grad or inference_mode around it",
                                     place_text(*forward, *loop->file))),

@@ -180,8 +180,8 @@ bool asks_for_open_keyword(const SourceFacts& facts, const Expr* asked) {
 bool contradicts_default(const SourceFacts& facts, const Guard& guard, const Call* by) {
   if (guard.kind != GuardKind::condition && guard.kind != GuardKind::option) return false;
   const std::optional<bool> truth = default_truth(facts, guard.expr, by);
-  return truth && *truth == guard.negated && !is_other_run(facts, guard) && !is_chosen_run(guard) &&
-         !chooses_run(guard) && !asks_for_open_keyword(facts, guard.expr);
+  return truth && *truth == guard.negated && !is_choice_of_run(facts, guard) &&
+         !asks_for_open_keyword(facts, guard.expr);
 }
 
 // Of programs that no default run trains with: the conditions on the way to training.
@@ -337,6 +337,15 @@ bool is_setting_of_caller(const SourceFacts& facts, const Call& by, const Guard&
   while (root->kind == ExprKind::attribute && !root->children().empty()) root = root->children()[0];
   return !given->type->is(TypeKind::tensor) &&
          is_one_of(root->word(), {"self", "args", "opt", "opts", "config", "cfg", "hparams"});
+}
+
+bool is_choice_of_run(const SourceFacts& facts, const Guard& guard) {
+  return is_other_run(facts, guard) || is_chosen_run(guard) || chooses_run(guard);
+}
+
+bool is_known_by_default(const SourceFacts& facts, const Guard& guard) {
+  return truth_on_gpu(guard.expr) || default_truth(facts, guard.expr, nullptr) ||
+         leads_to_only_training(facts, guard);
 }
 
 bool is_shut_by_default(const SourceFacts& facts, const Guard& guard, const Call* by) {

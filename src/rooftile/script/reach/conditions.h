@@ -18,6 +18,12 @@ std::optional<bool> left_as_it_is(const Call& by, const Expr& condition);
 // is made before the loop: the same in each pass.
 bool is_setting_of_caller(const SourceFacts& facts, const Call& by, const Guard& guard);
 
+// Whether the guard is a choice between runs of the program: `if args.do_train:`, `elif mode ==
+// "test":`, `if args.finetune: finetune(config) else: pretrain(config)`.
+bool is_choice_of_run(const SourceFacts& facts, const Guard& guard);
+// Whether the defaults, or the tests of the device that a run on a GPU meets, decide the guard.
+bool is_known_by_default(const SourceFacts& facts, const Guard& guard);
+
 // Whether a run on a GPU with all options at their defaults stops at the guard: `if False`,
 // `if args.debug` (off by default), the else of a switch that is on. No choice between runs, as
 // `if args.do_train`, does. `by`: the call that the function is entered by, or null.

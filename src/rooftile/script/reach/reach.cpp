@@ -561,17 +561,6 @@ bool stands_in_made_by_switch(const SourceFacts& facts, const Statement& stateme
 
 }  // namespace
 
-namespace {
-
-const Statement* statement_in(const File& file, std::size_t line) {
-  if (line == 0 || line > file.line_starts.size()) return nullptr;
-  const std::size_t first = file.text.find_first_not_of(" \t", file.line_starts[line - 1]);
-  return first == std::string::npos ? nullptr
-                                    : statement_at(file, static_cast<std::uint32_t>(first));
-}
-
-}  // namespace
-
 bool is_reached(const SourceFacts& facts, const File& file, std::size_t line) {
   const Statement* statement = statement_in(file, line);
   return statement == nullptr ||

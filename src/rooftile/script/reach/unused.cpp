@@ -286,6 +286,13 @@ const Statement* statement_at(const File& file, std::uint32_t byte) {
   return at;
 }
 
+const Statement* statement_in(const File& file, std::size_t line) {
+  if (line == 0 || line > file.line_starts.size()) return nullptr;
+  const std::size_t first = file.text.find_first_not_of(" \t", file.line_starts[line - 1]);
+  return first == std::string::npos ? nullptr
+                                    : statement_at(file, static_cast<std::uint32_t>(first));
+}
+
 bool is_unused(const SourceFacts& facts, const FunctionDef& function) {
   if (function.statement == nullptr) return false;
   if (function.class_def != nullptr) {
@@ -303,6 +310,21 @@ bool is_unused(const SourceFacts& facts, const ClassDef& def) {
   const bool may_be = !is_picked && def.statement->parent == nullptr && !has_own_base(def) &&
                       (def.decorators.empty() || is_left_by_settings(facts, def.name));
   return is_known_unused(facts, def, may_be);
+}
+
+bool may_be_made(const SourceFacts& facts, const ClassDef& def) {
+  const File& file = *def.file;
+  if (file.is_notebook || may_be_chosen(facts, file, def.name)) return true;
+  const auto programs = facts.programs_of(file);
+  return std::ranges::any_of(programs, [&](const Program* program) {
+    return program->entry == nullptr || is_used_in(facts, *program, def);
+  });
+}
+
+bool is_named_elsewhere(const SourceFacts& facts, const FunctionDef& method) {
+  return std::ranges::any_of(facts.programs_of(*method.file), [&](const Program* program) {
+    return program->entry == nullptr || is_used_in(facts, *program, method);
+  });
 }
 
 bool is_overridden(const SourceFacts& facts, const FunctionDef& method) {

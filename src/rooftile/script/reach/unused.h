@@ -19,6 +19,12 @@ struct NamedInSettings {
 // program has no entry: who uses it may be outside.
 bool is_unused(const SourceFacts& facts, const FunctionDef& function);
 bool is_unused(const SourceFacts& facts, const ClassDef& def);
+// Whether a program that has the class may make it where no call is seen that does: its code names
+// the class, a table among it, or takes classes by names that are not known.
+bool may_be_made(const SourceFacts& facts, const ClassDef& def);
+// Whether a program that has the method names it outside of itself, also as a member; where a
+// program has no entry, who uses it may be outside.
+bool is_named_elsewhere(const SourceFacts& facts, const FunctionDef& method);
 // A method whose class is only derived from: each class that is seen to derive from it has one of
 // its own, none of these runs it, and none makes the class itself.
 bool is_overridden(const SourceFacts& facts, const FunctionDef& method);
@@ -27,5 +33,7 @@ bool stands_in_unused(const SourceFacts& facts, const Statement& statement);
 
 // The innermost statement at a byte of the file; null between statements.
 const Statement* statement_at(const File& file, std::uint32_t byte);
+// The same at the first word of a line, of File::text.
+const Statement* statement_in(const File& file, std::size_t line);
 
 }  // namespace rooftile::source
