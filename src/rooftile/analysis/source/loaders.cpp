@@ -93,10 +93,11 @@ bool is_for_training(const SourceFacts& facts, const Call& loader) {
 
 bool is_for_evaluation(const SourceFacts& facts, const Call& loader) {
   const auto loops = loops_over(facts, loader);
-  if (!loops.empty()) {
-    return std::all_of(loops.begin(), loops.end(),
-                       [](const Loop* loop) { return loop->role == LoopRole::evaluation_step; });
-  }
+  const auto evaluates = [](const Loop* loop) { return loop->role == LoopRole::evaluation_step; };
+  const auto trains = [](const Loop* loop) { return loop->role == LoopRole::training_step; };
+  if (!loops.empty() && std::ranges::all_of(loops, evaluates)) return true;
+  // Loops that do neither, as attacks on a trained network do not: by the names.
+  if (std::ranges::any_of(loops, trains) || std::ranges::any_of(loops, evaluates)) return false;
   return contains_any(lower(words_about(loader)), {"val", "test", "eval", "infer", "pred"});
 }
 

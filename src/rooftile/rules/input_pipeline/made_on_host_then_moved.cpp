@@ -346,12 +346,20 @@ std::string remade_text(const Call& maker, std::string_view device) {
                       : fmt::format("Make it on the GPU: {}(…, device={})", with, device);
 }
 
-// `x.shape`, `x.size()`, `*x.shape`: as large as the whole tensor.
+// `x.shape`, `x.size()`, `*x.shape`: as large as the whole tensor, which by its name is no row of
+// scores or features for each sample.
 bool is_whole_shape(const Expr& size) {
   const Expr* part = size.kind == ExprKind::starred ? size.children().front() : &size;
-  if (part->kind == ExprKind::attribute) return part->word() == "shape";
-  return part->call() != nullptr && part->call()->method == "size" &&
-         part->call()->arguments.empty() && part->call()->receiver != nullptr;
+  const bool is_method =
+      part->call() != nullptr && part->call()->method == "size" && part->call()->arguments.empty();
+  const bool is_shape = part->kind == ExprKind::attribute && part->word() == "shape";
+  const Expr* whole = is_method  ? part->call()->receiver
+                      : is_shape ? part->children().front()
+                                 : nullptr;
+  return whole != nullptr &&
+         !contains_any(lower(last_name(whole)),
+                       {"logit", "embed", "feat", "label", "score", "pred", "prob", "loss", "mask",
+                        "target", "out", "hidden", "token", "id", "len", "mean", "mu", "sigma"});
 }
 
 // The sizes of the tensor, as written: of zeros(a, b) and zeros((a, b)); of randint(0, 9, (a, b))
