@@ -360,6 +360,16 @@ bool runs_each_epoch(const Statement& statement, int depth = 0) {
   });
 }
 
+// An environment's step takes longer than the graph of one observation; a script that does not
+// train has the memory, digits take next to none, and what runs once for a task or a training is a
+// small part of it.
+bool takes_little(const SourceFacts& facts, const Loop& loop) {
+  if (loop.loader == nullptr && asks_for_actions(facts, loop)) return true;
+  const auto programs = training_programs_of(facts, *loop.file);
+  const auto is_lesson = [&](const Program* program) { return is_tutorial(facts, *program); };
+  return std::ranges::all_of(programs, is_lesson) || !runs_each_epoch(*loop.statement);
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::set<std::pair<const Call*, const FunctionDef*>> seen;  // loops in loops are one place
@@ -384,14 +394,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
             "backward that is never called",
             model),
         fix_for(facts, *loop));
-    // An environment's step takes longer than the graph of one observation.
-    if (loop->loader == nullptr && asks_for_actions(facts, *loop)) finding.own_level = Level::info;
-    // A script that does not train has the memory, digits take next to none, and what runs once
-    // for a task or a training is a small part of it.
-    const auto programs = training_programs_of(facts, *loop->file);
-    const bool is_small = std::ranges::all_of(
-        programs, [&](const Program* program) { return is_tutorial(facts, *program); });
-    if (is_small || !runs_each_epoch(*loop->statement)) finding.own_level = Level::info;
+    if (takes_little(facts, *loop)) finding.own_level = Level::info;
     finding.evidence = {
         Evidence::found(fmt::format("forward at {}, with no no_grad or inference_mode around it",
                                     place_text(*forward, *loop->file))),
