@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -222,11 +223,33 @@ ConvBiasUse find_conv_bias(const HostView& view, const KernelNames& names) {
   return ConvBiasFinder(view, names).find();
 }
 
+namespace {
+
+// By layer: when the last of its casts begins. Compiled by GCC, autocast goes through the arguments
+// from the last to the first: the bias, the weight, the input.
+std::map<std::uint32_t, Nanoseconds> last_casts(const HostView& view,
+                                                const std::vector<bool>& layers,
+                                                const std::vector<bool>& casts) {
+  const HostOps& ops = view.timeline.ops;
+  std::map<std::uint32_t, Nanoseconds> last;
+  for (std::uint32_t op = 0; op < ops.time.size(); ++op) {
+    const std::uint32_t layer = view.links.op_parent[op];
+    if (!casts[ops.name[op]] || layer == kNone || !layers[ops.name[layer]]) continue;
+    const auto [at, is_new] = last.try_emplace(layer, ops.time.start(op));
+    if (!is_new) at->second = std::max(at->second, ops.time.start(op));
+  }
+  return last;
+}
+
+}  // namespace
+
 WeightCasts find_weight_casts(const HostView& view, const Window& window) {
   const Timeline& timeline = view.timeline;
   const std::vector<bool> layers = names_that(timeline, has_weight);
   const std::vector<bool> casts =
       names_that(timeline, [](std::string_view name) { return name == "aten::to"; });
+  const auto last_cast = timeline.has_shapes ? std::map<std::uint32_t, Nanoseconds>()
+                                             : last_casts(view, layers, casts);
   WeightCasts found;
   std::uint32_t first = kNone;
   for (std::uint32_t i = 0; i < timeline.gpu.time.size(); ++i) {
@@ -238,7 +261,10 @@ WeightCasts find_weight_casts(const HostView& view, const Window& window) {
     if (cast == kNone) continue;
     const std::uint32_t layer = view.links.op_parent[cast];
     if (layer == kNone || !layers[timeline.ops.name[layer]]) continue;
-    if (!casts_weight(timeline, cast, layer)) continue;
+    const bool is_weight = timeline.has_shapes
+                               ? casts_weight(timeline, cast, layer)
+                               : timeline.ops.time.start(cast) < last_cast.at(layer);
+    if (!is_weight) continue;
     ++found.count;
     found.time += to_seconds(timeline.gpu.time.duration(i));
     found.host_time += to_seconds(timeline.ops.time.duration(cast));

@@ -12,8 +12,8 @@ namespace precision_weights_cast_in_each_pass_rule {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 Inference under autocast that casts the fp32 weights of linear and convolution layers to 16 bits each
-time they are used: casts inside the layer's operator, of the size of its weight or bias. Needs recorded
-shapes.
+time they are used: casts inside the layer's operator, of the size of its weight or bias. Where shapes are not
+recorded, all but the last one inside a layer, which may be its input's.
 
 ## Why it costs time
 A cast reads four bytes and writes two for each weight, before the layer reads it again. Autocast keeps
