@@ -113,8 +113,8 @@ class profile:  # noqa: N801  used as torch.profiler.profile is
             return text + f"; a GPU's times cannot be predicted{why}"
         if self._gpu is not None:
             return text + f"; the times below are predicted for {self._gpu}, from {captured.name}"
-        script = f" {shlex.quote(str(self._script))}" if self._script is not None else ""
-        return text + f"; for times on a GPU:\n  rooftile check {shlex.quote(str(captured))}{script} --gpu h100"
+        script = f" {shlex.quote(from_here(self._script))}" if self._script is not None else ""
+        return text + f"; for times on a GPU:\n  rooftile check {shlex.quote(from_here(captured))}{script} --gpu h100"
 
     def capture(self) -> Optional[Path]:
         """Without CUDA, a file of the operations that a step's modules run, beside the trace; else None."""
@@ -165,6 +165,7 @@ class profile:  # noqa: N801  used as torch.profiler.profile is
         self.close()
         if rank() != 0:
             return
+        stream.write("\n")  # a progress bar of the program may have left its line open
         if self._recorder.seen == 0 and not ended_well:
             tell("nothing was recorded: the program ended before its first step of training", stream)
             return

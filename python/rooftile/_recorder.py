@@ -337,6 +337,10 @@ class Recorder:
             return f"nothing was recorded: {self.problem}"
         if self.seen == 0:
             why = "no step of training was seen; call step() of rooftile.profile at the end of each"
+            spent = os.times()
+            if spent.children_user > spent.user:
+                why = "no step of training was seen, and most work was done in processes that the program started; " \
+                    "use rooftile.profile in the function that they run"
             return f"nothing was recorded: {why}"
         steps = f"{self.seen} step" + ("" if self.seen == 1 else "s")
         return f"nothing was recorded: the program made {steps}, and recording begins after {BEFORE}"

@@ -672,6 +672,15 @@ class Capture(unittest.TestCase):
         with self.assertRaises(ValueError):
             capture(nn.Identity(), Input((2, 8)), mode="decode")
 
+    def test_tf32_where_the_program_allows_it(self):
+        self.assertNotIn("allow_tf32", capture(nn.Linear(8, 8), Input((2, 8))).header())
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high")
+        try:
+            self.assertTrue(capture(nn.Linear(8, 8), Input((2, 8))).header()["allow_tf32"])
+        finally:
+            torch.set_float32_matmul_precision(before)
+
     def test_file(self):
         found = train(Tied(), Input((2, 4), "int64", high=100), optimizer="sgd")
         with tempfile.TemporaryDirectory() as folder:

@@ -240,6 +240,21 @@ class Run(unittest.TestCase):
         self.assertIn("plain.py', '--x'] False", done.stdout)
         self.assertIn("no step of training was seen", done.stderr)
 
+    def test_work_in_other_processes_is_said(self):
+        (pathlib.Path(self.folder.name) / "starts.py").write_text(textwrap.dedent("""
+            import subprocess, sys
+            work = "import time; end = time.process_time() + 3\\nwhile time.process_time() < end: pass"
+            subprocess.run([sys.executable, "-c", work], check=True)
+        """))
+        done = python("-m", "rooftile", "run", "starts.py", cwd=self.folder.name)
+        self.assertIn("in processes that the program started", done.stderr)
+
+    def test_an_error_before_the_first_step(self):
+        (pathlib.Path(self.folder.name) / "early.py").write_text("import no_such_module\n")
+        done = python("-m", "rooftile", "run", "early.py", cwd=self.folder.name)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("\n\nrooftile: nothing was recorded: the program ended before its first step", done.stderr)
+
     def test_a_script_that_profiles_itself(self):
         (pathlib.Path(self.folder.name) / "own.py").write_text(textwrap.dedent("""
             import torch

@@ -75,7 +75,13 @@ def capture_step(model: Any, inputs: Any, mode: str, dtype: Optional[str], loss:
         model=kind, mode=mode, parameters=facts.parameters, trainable=facts.trainable,
         weight_bytes=facts.weight_bytes, weight_dtype=facts.weight_dtype, input_bytes=facts.input_bytes,
         batch=facts.batch, events=recording.events, optimizer=step, notes=notes,
-        host_reads=recording.host_reads, real_values=facts.real, torch=str(torch.__version__))
+        host_reads=recording.host_reads, real_values=facts.real, torch=str(torch.__version__),
+        allow_tf32=_allows_tf32())
+
+
+def _allows_tf32() -> bool:
+    matmul: Any = torch.backends.cuda.matmul
+    return bool(matmul.fp32_precision == "tf32" if hasattr(matmul, "fp32_precision") else matmul.allow_tf32)
 
 
 def _first_line(error: BaseException) -> str:

@@ -36,6 +36,7 @@ class Capture:
     host_reads: dict[str, int] = field(default_factory=dict)
     real_values: bool = False  # ran on real CPU tensors
     torch: str = ""
+    allow_tf32: bool = False  # for fp32 products
 
     @property
     def calls(self) -> list[Call]:
@@ -53,6 +54,8 @@ class Capture:
             "weight_bytes": self.weight_bytes, "weight_dtype": self.weight_dtype,
             "input_bytes": self.input_bytes, "notes": self.notes, "host_reads": self.host_reads,
         }
+        if self.allow_tf32:
+            header["allow_tf32"] = True
         if self.batch is not None:
             header["batch"] = self.batch
         if self.optimizer is not None:

@@ -9,6 +9,8 @@
 #include <optional>
 #include <unordered_map>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "rooftile/aten/program.h"
 #include "rooftile/base/inflater.h"
@@ -17,6 +19,7 @@
 #include "rooftile/formats/kineto/kineto_stream.h"
 #include "rooftile/readers/kineto/arguments.h"
 #include "rooftile/readers/reader.h"
+#include "rooftile/workload/precision.h"
 #include "rooftile/workload/validate.h"
 
 namespace rooftile {
@@ -43,6 +46,7 @@ struct Header {
   std::string mode, optimizer_kind;
   std::string model;
   bool in_memory = false;  // of a program that hands over its model, and asks for no file
+  bool allow_tf32 = false;
   std::int64_t optimized = 0, untouched = 0;  // parameters; of rows without a gradient
   double state_per_parameter = 0;
   std::vector<std::string> notes;
@@ -58,6 +62,7 @@ struct Header {
       if (key == "mode") mode = text_in(value);
       if (key == "model") model = text_in(value);
       if (key == "in_memory") in_memory = value == "true";
+      if (key == "allow_tf32") allow_tf32 = value == "true";
       if (key == "optimizer") read_optimizer(value);
       if (key == "notes") read_notes(value);
       if (key == "host_reads") read_host_reads(value);
@@ -289,6 +294,14 @@ void CaptureVisitor::add_optimizer(const std::string& file, Workload& workload) 
   workload.ops.push_back(std::move(step));
 }
 
+// What torch.backends.cuda.matmul.allow_tf32 changes.
+void run_products_in_tf32(std::vector<Op>& ops) {
+  for (Op& op : ops) {
+    const bool is_product = std::holds_alternative<Gemm>(op.body);
+    if (is_product && op.dtypes.input == Dtype::fp32) run_in(Dtype::tf32, op);
+  }
+}
+
 Result<Workload> CaptureVisitor::workload(const std::string& file, const SkippedRecords& skipped) {
   if (!is_capture_ || !header_.version) {
     return fail("a capture without its header: expected rooftileCapture with a version", file);
@@ -307,6 +320,7 @@ Result<Workload> CaptureVisitor::workload(const std::string& file, const Skipped
   workload.parameters = header_.parameters;
   if (header_.batch.value_or(0) > 0) workload.batch = header_.batch;
   workload.ops = program_.take_ops();
+  if (header_.allow_tf32) run_products_in_tf32(workload.ops);
   if (workload.ops.empty()) return fail("a capture without an operator that is known", file);
   if (trains) add_optimizer(workload.sources.front(), workload);
   workload.skipped = program_.skipped();

@@ -129,6 +129,18 @@ TEST(Capture, ReadsWhatIsWritten) {
   EXPECT_TRUE(std::get<Gemm>(workload->ops.at(0).body).weight_is_parameter);
 }
 
+TEST(Capture, ProductsInTf32WhereTheProgramAllowsIt) {
+  const std::string relu =
+      op_event("aten::relu", "[[4,8]]", R"("Input type":["float"],"Output Dims":[[4,8]])");
+  const auto workload =
+      read(capture(R"({"version":1,"allow_tf32":true})", kLinear + "," + kGradient + "," + relu));
+  ASSERT_TRUE(workload);
+  ASSERT_EQ(workload->ops.size(), 3U);
+  EXPECT_EQ(workload->ops[0].dtypes.input, Dtype::tf32);
+  EXPECT_EQ(workload->ops[1].dtypes.input, Dtype::tf32);
+  EXPECT_EQ(workload->ops[2].dtypes.input, Dtype::fp32);
+}
+
 struct BadCase {
   const char* name;
   std::string text;
