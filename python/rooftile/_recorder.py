@@ -249,7 +249,7 @@ class Recorder:
             on_trace_ready=self._write,
             record_shapes=True,
             with_stack=True,
-            profile_memory=True,
+            profile_memory=self.has_cuda,  # of a CPU it tells nothing, and PyTorch warns
         )
         self._step_aside()
         self._guard(self._profiler.start)

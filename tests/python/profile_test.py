@@ -334,7 +334,7 @@ class Profile(unittest.TestCase):
             _ = p.report
         stream = io.StringIO()
         p.finish(stream)
-        self.assertTrue(stream.getvalue().startswith("rooftile: nothing was recorded"))
+        self.assertTrue(stream.getvalue().startswith("\nrooftile: nothing was recorded"))
 
     def test_weights_that_are_changed_by_hand(self):
         del self.optimizer
