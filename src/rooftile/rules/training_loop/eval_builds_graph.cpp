@@ -328,6 +328,7 @@ Fix fix_for(const SourceFacts& facts, const Loop& loop) {
 
 // A loop over epochs that has no other one inside, as one over tasks has.
 bool is_plain_epoch(const Statement& statement) {
+  constexpr int kManyLevels = 6;
   if (statement.loop == nullptr || statement.loop->role != LoopRole::epoch) return false;
   const auto is_epoch_inside = [&](const Loop* loop) { return loop->role == LoopRole::epoch; };
   bool found = false;
@@ -336,7 +337,7 @@ bool is_plain_epoch(const Statement& statement) {
   });
   for (const Call* call : calls_inside(statement)) {
     if (found || call->target == nullptr) continue;
-    for_functions_below(*call->target, kMaxCallDepth, [&](const FunctionDef& one) {
+    for_functions_below(*call->target, kManyLevels, [&](const FunctionDef& one) {
       for (const Loop* loop : one.file->loops) {
         found = found || (loop->function == &one && is_epoch_inside(loop));
       }

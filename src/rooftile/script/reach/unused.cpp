@@ -322,9 +322,12 @@ bool may_be_made(const SourceFacts& facts, const ClassDef& def) {
 }
 
 bool is_named_elsewhere(const SourceFacts& facts, const FunctionDef& method) {
-  return std::ranges::any_of(facts.programs_of(*method.file), [&](const Program* program) {
-    return program->entry == nullptr || is_used_in(facts, *program, method);
-  });
+  const auto programs = facts.programs_of(*method.file);
+  const auto has_entry = [](const Program* program) { return program->entry != nullptr; };
+  return std::ranges::none_of(programs, has_entry) ||
+         std::ranges::any_of(programs, [&](const Program* program) {
+           return has_entry(program) && is_used_in(facts, *program, method);
+         });
 }
 
 bool is_overridden(const SourceFacts& facts, const FunctionDef& method) {

@@ -22,8 +22,8 @@ bool is_unused(const SourceFacts& facts, const ClassDef& def);
 // Whether a program that has the class may make it where no call is seen that does: its code names
 // the class, a table among it, or takes classes by names that are not known.
 bool may_be_made(const SourceFacts& facts, const ClassDef& def);
-// Whether a program that has the method names it outside of itself, also as a member; where a
-// program has no entry, who uses it may be outside.
+// Whether a program that has the method names it outside of itself, also as a member; where none
+// has an entry, who uses it may be outside.
 bool is_named_elsewhere(const SourceFacts& facts, const FunctionDef& method);
 // A method whose class is only derived from: each class that is seen to derive from it has one of
 // its own, none of these runs it, and none makes the class itself.
