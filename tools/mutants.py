@@ -28,7 +28,8 @@ FUNCTIONS = {"min": "max", "max": "min", "ceil": "floor", "floor": "ceil",
 TEXT_CALLS = {"format", "print", "format_to", "fail", "error", "reserve", "plural", "what", "hash",
               "shrink_to_fit"}
 # Arguments of these in another order give the same.
-SYMMETRIC = re.compile(r"min|max|swap|gcd|lcm|hypot|product|(is|has|are)_(same|equal|alike).*|operator.*")
+SYMMETRIC = re.compile(r"min|max|swap|gcd|lcm|hypot|product|(is|has|are)_(same|equal|alike).*|"
+                       r"exclude_each_other|operator.*")
 NOTHING = {"{}", "0", "0.0", "nullptr", "std::nullopt", "nullopt", "true", "false", '""'}
 
 FLOATING = {"FLOAT", "DOUBLE", "LONGDOUBLE"}
