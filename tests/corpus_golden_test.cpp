@@ -129,6 +129,34 @@ constexpr std::string_view kHeads[] = {"CausalLM",
                                        "CTC",
                                        "WithProjection"};
 
+// What some kinds need besides, and the files of the corpus in place of the sizes.
+const std::map<std::string_view, std::string_view> kMore{
+    {"deepseek_v4", R"(, "head_dim": 32, "o_groups": 4, "o_lora_rank": 48, "sliding_window": 64,
+      "index_n_heads": 4, "index_head_dim": 32, "index_topk": 16, "hc_mult": 4)"},
+    {"llama4_text", R"(, "intermediate_size_mlp": 448, "head_dim": 32, "num_experts_per_tok": 1)"},
+    {"opt", R"(, "ffn_dim": 704, "word_embed_proj_dim": 128)"},
+    {"zamba2", R"(, "layers_block_type": ["mamba", "hybrid"])"}};
+const std::map<std::string_view, std::string_view> kFiles{{"AutoencoderKL", "vae"},
+                                                          {"UNet2DConditionModel", "unet"},
+                                                          {"blip", "blip"},
+                                                          {"clip", "clip"},
+                                                          {"deberta-v2", "deberta-v3"},
+                                                          {"nemotron-nas", "nemotron_nas"},
+                                                          {"depth_anything", "depth_anything"},
+                                                          {"nemotron_h", "nemotron_h"},
+                                                          {"siglip", "siglip-b"},
+                                                          {"siglip2", "siglip2"}};
+
+std::string sizes_of(std::string_view type) {
+  if (const auto file = kFiles.find(type); file != kFiles.end()) {
+    const std::string text =
+        file_text(kTests / "fuzz/corpus/hf_config" / fmt::format("{}.json", file->second));
+    return ", " + text.substr(text.find('{') + 1, text.rfind('}') - text.find('{') - 1);
+  }
+  const auto more = kMore.find(type);
+  return std::string(kSizes) + std::string(more == kMore.end() ? "" : more->second);
+}
+
 Result<Workload> read_kind(std::string_view type, std::string_view head, std::string_view sizes,
                            Mode mode) {
   const std::string heads =
@@ -136,14 +164,14 @@ Result<Workload> read_kind(std::string_view type, std::string_view head, std::st
   ReadOptions options;
   options.mode = mode;
   options.batch = 3;
-  return parse_hf_config(fmt::format(R"({{"model_type": "{}"{}{}}})", type, heads, sizes),
+  return parse_hf_config(fmt::format(R"({{"model_type": "{}"{}{}}})", type, sizes, heads),
                          "config.json", options);
 }
 
 // The operations of a config, one a line, or its error. Some kinds have sizes for each of their
 // stages: theirs are those of the class.
 std::vector<std::string> lines_of(std::string_view type, std::string_view head, Mode mode) {
-  Result<Workload> workload = read_kind(type, head, kSizes, mode);
+  Result<Workload> workload = read_kind(type, head, sizes_of(type), mode);
   if (!workload) workload = read_kind(type, head, "", mode);
   if (!workload) return {workload.error().message};
   return lines_of(*workload);
@@ -211,9 +239,10 @@ KeysOfFamily keys_beside(const std::string& type) {
 
 class ChangedConfig {
  public:
-  explicit ChangedConfig(std::string type) : type_(std::move(type)), plain_(lines({})) {
+  explicit ChangedConfig(const std::string& type)
+      : type_(type), sizes_(sizes_of(type)), plain_(lines({})) {
     if (!is_error(plain_)) return;
-    sizes_ = "";  // as above, of the class
+    sizes_.clear();  // as above, those of the class
     plain_ = lines({});
   }
 
@@ -249,10 +278,13 @@ class ChangedConfig {
     return lines.front().starts_with("error: ");
   }
 
-  // A size, else a list or a word.
+  // A size, the least and the largest one; else a list or a word.
   std::string effects_of(const std::string& key) const {
     std::string text;
-    if (!add_effect(key, "24", text) && !add_effect(key, "[2, 4]", text)) {
+    if (add_effect(key, "24", text)) {
+      add_effect(key, "1", text);
+      add_effect(key, "33554432", text);
+    } else if (!add_effect(key, "1", text) && !add_effect(key, "[2, 4]", text)) {
       add_effect(key, "\"gelu\"", text);
     }
     return text;
@@ -273,8 +305,7 @@ class ChangedConfig {
     return !is_error(changed);
   }
 
-  std::string type_;
-  std::string_view sizes_ = kSizes;
+  std::string type_, sizes_;
   std::vector<std::string> plain_;
 };
 

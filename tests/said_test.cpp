@@ -441,8 +441,8 @@ TEST(Project, IsReadAsBefore) {
   const std::string path = folder.path().string();
   Result<SourceFacts> facts = read_python({&path, 1});
   ASSERT_TRUE(facts) << to_string(facts.error());
-  Lines lines, said_of_all;
-  for (const std::string& line : facts_lines(*facts)) lines.add(line);
+  Lines lines;
+  for (const std::string& line : facts_lines(*facts)) lines.add_always(line);
   for (const source::SkippedFile& file : facts->skipped) {
     lines.add(fmt::format("skipped {}: {}", file.path, file.reason));
   }
@@ -450,7 +450,7 @@ TEST(Project, IsReadAsBefore) {
   if (facts->least_torch) {
     lines.add(fmt::format("PyTorch {}.{}", facts->least_torch->major, facts->least_torch->minor));
   }
-  for (const std::string& line : query_lines(*facts)) lines.add(line);
+  for (const std::string& line : query_lines(*facts)) lines.add_always(line);
   Workload workload;
   workload.source = std::make_shared<const SourceFacts>(*std::move(facts));
   const TimeModel& model = model_on("h100_sxm");

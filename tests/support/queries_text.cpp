@@ -36,6 +36,7 @@
 #include "rooftile/analysis/source/unseen_batches.h"
 #include "rooftile/analysis/source/untrained_models.h"
 #include "rooftile/analysis/source/value_places.h"
+#include "rooftile/script/reach/reach.h"
 #include "tests/support/facts_text.h"
 
 namespace rooftile {
@@ -181,7 +182,19 @@ void add_function(const FunctionDef& function, std::vector<std::string>& lines) 
   }
 }
 
+// The lines of a file that no program runs, and those that only switches turn on.
+void add_lines(const SourceFacts& facts, const File& file, std::vector<std::string>& lines) {
+  std::string dead, off;
+  for (std::size_t line = 0; line <= file.line_starts.size() + 1; ++line) {
+    if (!is_reached(facts, file, line)) dead += fmt::format(" {}", line);
+    if (is_off_by_default(facts, file, line)) off += fmt::format(" {}", line);
+  }
+  if (!dead.empty()) lines.push_back(fmt::format("not reached in {}:{}", file.path, dead));
+  if (!off.empty()) lines.push_back(fmt::format("off by default in {}:{}", file.path, off));
+}
+
 void add_file(const SourceFacts& facts, const File& file, std::vector<std::string>& lines) {
+  add_lines(facts, file, lines);
   const Trainers trainers = training_functions(facts);
   for (const HostRead& read : host_reads(facts, file)) {
     lines.push_back(fmt::format("read {}: {}", code_of(read.expr),

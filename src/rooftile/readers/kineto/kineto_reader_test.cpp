@@ -25,6 +25,22 @@ Timeline read_events(std::string_view events, std::string_view members = "") {
   return timeline ? std::move(*timeline) : Timeline();
 }
 
+TEST(KinetoReader, SequenceNumbersBelowZeroAreNone) {
+  const auto op = [](std::string_view number) {
+    return fmt::format(R"({{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1,
+                           "dur": 1, "args": {{"Sequence number": {}}}}})",
+                       number);
+  };
+  const Timeline t = read_events(op("-1") + "," + op("0") + "," + op("4294967294"));
+  EXPECT_EQ(t.ops.sequence[0], 0U);
+  EXPECT_EQ(t.ops.sequence[1], 1U);
+  EXPECT_EQ(t.ops.sequence[2], 4294967295U);
+  EXPECT_TRUE(t.skipped.empty());
+  for (const char* number : {"-2", "4294967295"}) {
+    EXPECT_EQ(read_events(op(number)).skipped.size(), 1U) << number;
+  }
+}
+
 TEST(KinetoReader, ReadsARecentTrace) {
   const Timeline t = read_events(R"json(
     {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#6", "pid": 5, "tid": 5,
