@@ -177,7 +177,9 @@ std::vector<std::string> lines_of(std::string_view type, std::string_view head, 
   return lines_of(*workload);
 }
 
-// The model itself, then what heads, training and decoding add to it.
+const std::string kSevenLayers = R"(, "num_hidden_layers": 7, "num_layers": 7, "n_layer": 7)";
+
+// The model itself, then what heads, decoding and more layers add to it.
 std::string variants_of(const std::string& type) {
   const std::vector<std::string> plain = lines_of(type, "", Mode::inference);
   std::string text = join(plain, "\n") + "\n";
@@ -194,6 +196,9 @@ std::string variants_of(const std::string& type) {
   };
   for (const std::string_view head : kHeads) add(head, lines_of(type, head, Mode::inference));
   add("decode", lines_of(type, "CausalLM", Mode::decode));
+  // Where each fourth or sixth layer is another one.
+  const Result<Workload> deep = read_kind(type, "", sizes_of(type) + kSevenLayers, Mode::inference);
+  if (deep && lines_of(*deep).size() != plain.size()) add("seven layers", lines_of(*deep));
   return text;
 }
 
