@@ -110,6 +110,7 @@ TEST(Quantization, GlobsMatchWholeNames) {
   EXPECT_TRUE(matches_glob("*", ""));
   EXPECT_TRUE(matches_glob("*b*", "abc"));
   EXPECT_FALSE(matches_glob("a*c", "abcd"));
+  EXPECT_FALSE(matches_glob("ab*ba", "aba")) << "a star takes nothing from before it";
   EXPECT_FALSE(matches_glob("", "a"));
 }
 
