@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include "rooftile/readers/python/read_python.h"
 #include "rooftile/rooftile.h"
+#include "rooftile/rules/rule.h"
 #include "rooftile/workload/workload_text.h"
 
 namespace rooftile {
@@ -35,6 +37,31 @@ TEST(CheckedFindings, WrongPrecisionLeavesOutSizes) {
   EXPECT_EQ(report.findings.front().rule, "precision/unsupported-dtype");
   EXPECT_EQ(report.findings.front().level, Level::warning);
   for (const Finding& finding : report.findings) EXPECT_FALSE(finding.rule.starts_with("gemm/"));
+}
+
+// PyTorch 1.1 turned the order round.
+TEST(CheckedScripts, SchedulersOfOldPyTorchComeFirst) {
+  const Rule* const rules[] = {find_rule("optimizer/scheduler-steps-first")};
+  auto facts = std::make_shared<source::SourceFacts>(read_python_text("train.py", R"(
+import torch
+from torch import nn
+
+net = nn.Linear(512, 512).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 30)
+for epoch in range(90):
+    scheduler.step()
+    for x in loader:
+        net(x.cuda()).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+)")
+                                                         .value());
+  Workload workload;
+  workload.source = facts;
+  EXPECT_EQ(run_rules(workload, rules).size(), 1U);
+  facts->least_torch = source::TorchVersion{1, 0};
+  EXPECT_TRUE(run_rules(workload, rules).empty());
 }
 
 // 1,023 more rows of 50,304 logits in 2 bytes: 98.2 MiB.

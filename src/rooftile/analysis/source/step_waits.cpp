@@ -37,7 +37,8 @@ void add_scaled_steps(const SourceFacts& facts, std::unordered_set<const Loop*>&
 }
 
 struct LoopsThatWait {
-  std::optional<std::unordered_set<const Loop*>> loops;
+  bool is_known = false;
+  std::unordered_set<const Loop*> by_nature, reading;
 };
 
 // Statements that read in the middle of a step, by its loop, and the loops with such reads, or
@@ -214,6 +215,22 @@ const MiddleReads& middle_reads(const SourceFacts& facts) {
   return reads;
 }
 
+const LoopsThatWait& loops_that_wait(const SourceFacts& facts) {
+  auto& known = facts.store().kept<LoopsThatWait>();
+  if (known.is_known) return known;
+  known.is_known = true;
+  add_scaled_steps(facts, known.by_nature);
+  for (const auto& file : facts.files) {
+    if (!trains_on_gpu(facts, *file)) continue;
+    for (const HostRead& read : host_reads(facts, *file)) {
+      if (!is_hot(facts, *read.statement)) continue;
+      auto& loops = feeds_host(read) ? known.by_nature : known.reading;
+      for (const Loop* each : step_loops_of(facts, *read.statement)) loops.insert(each);
+    }
+  }
+  return known;
+}
+
 }  // namespace
 
 bool has_needless_waits(const SourceFacts& facts, const Loop& loop) {
@@ -241,19 +258,12 @@ bool has_other_waits(const SourceFacts& facts, const Call& wait) {
 }
 
 bool waits_anyway(const SourceFacts& facts, const Loop& loop) {
-  auto& known = facts.store().kept<LoopsThatWait>().loops;
-  if (!known) {
-    known.emplace();
-    add_scaled_steps(facts, *known);
-    for (const auto& file : facts.files) {
-      if (!trains_on_gpu(facts, *file)) continue;
-      for (const HostRead& read : host_reads(facts, *file)) {
-        if (!feeds_host(read) || !is_hot(facts, *read.statement)) continue;
-        for (const Loop* each : step_loops_of(facts, *read.statement)) known->insert(each);
-      }
-    }
-  }
-  return known->contains(&loop);
+  return loops_that_wait(facts).by_nature.contains(&loop);
+}
+
+bool empties_queue(const SourceFacts& facts, const Loop& loop) {
+  const LoopsThatWait& waiting = loops_that_wait(facts);
+  return waiting.by_nature.contains(&loop) || waiting.reading.contains(&loop);
 }
 
 }  // namespace rooftile::source

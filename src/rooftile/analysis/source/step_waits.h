@@ -15,6 +15,9 @@ std::vector<const Loop*> step_loops_of(const SourceFacts& facts, const Statement
 // input of an algorithm for the host, or whether a scaled gradient overflowed. What other waits
 // cost is then little.
 bool waits_anyway(const SourceFacts& facts, const Loop& loop);
+// Whether the host reads anything of the GPU in each step of the loop, or waits anyway: the launch
+// queue is then empty before the next step begins.
+bool empties_queue(const SourceFacts& facts, const Loop& loop);
 
 // Whether the loop or function around a wait, with what it calls, also waits for another reason:
 // reads a value of the GPU, exchanges one with other processes, empties the cache.

@@ -226,7 +226,9 @@ Predictions Predictor::predict() {
   }
   Change change;
   change.removed = loader_waits();
+  change.no_late_batches = true;
   add_waits(Remedy::ideal_loader, IdleCause::data_loading, change);
+  change = {};
   change.removed = waits_of(IdleCause::allocator);
   add_waits(Remedy::no_allocation, IdleCause::allocator, change);
   change = {};

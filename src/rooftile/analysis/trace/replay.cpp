@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "rooftile/analysis/trace/idle.h"
+#include "rooftile/base/text.h"
 
 namespace rooftile::trace {
 namespace {
@@ -49,6 +50,7 @@ Replay::Replay(const Timeline& timeline, const Links& links, const GpuTrack& tra
             [&](std::uint32_t a, std::uint32_t b) { return end(a) < end(b); });
   add_activities(split);
   add_waits(waits);
+  add_batches(waits);
   add_full_queue();
   events_.push_back({first_end, EventKind::first_step_end, 0});
   std::stable_sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) {
@@ -194,6 +196,23 @@ void Replay::add(const Wait& wait) {
   waits_.push_back(wait);
 }
 
+void Replay::add_batches(const std::vector<HostWait>& waits) {
+  for (const HostWait& host_wait : waits) {
+    const bool is_loader = host_wait.cause == IdleCause::data_loading && !host_wait.is_call &&
+                           host_wait.row != kNone && steps_.contains(host_wait.start);
+    if (!is_loader || host_wait.end - host_wait.start < kLongDelay) continue;
+    if (!contains(timeline_.strings[timeline_.ops.name[host_wait.row]], "MultiProcessing"))
+      continue;
+    Wait wait;
+    wait.start = host_wait.start;
+    wait.end = host_wait.end;
+    wait.cause = host_wait.cause;
+    wait.own = kOwnTime;
+    wait.until = Until::batch;
+    add(wait);
+  }
+}
+
 // A launch call that finds the queue full takes until the GPU has done what makes room.
 void Replay::add_full_queue() {
   std::vector<Nanoseconds> launched;
@@ -260,6 +279,10 @@ struct Replay::Run {
     if (wait.until == Until::activity) done = all[wait.activity].end;
     if (wait.until == Until::stream) done = ready[all[wait.activity].stream];
     if (wait.until == Until::device) done = *std::max_element(ready.begin(), ready.end());
+    if (wait.until == Until::batch) {
+      const Nanoseconds stays = wait.end - wait.start - (removed(wait.end) - wait.removed);
+      done = change.no_late_batches ? wait.began + stays : wait.end;
+    }
     const Nanoseconds own = std::min(wait.own, returns_at_once ? kOwnTime : wait.own);
     Nanoseconds returned = wait.began + own;
     if (!returns_at_once) returned = std::max(returned, done + wait.lag);
@@ -291,6 +314,7 @@ ReplayTimes Replay::run(const Change& change) {
         break;
       case EventKind::wait_start:
         waits_[event.index].began = run.time(event.at);
+        waits_[event.index].removed = run.removed(event.at);
         break;
       case EventKind::wait_end:
         run.end_wait(waits_[event.index], activities_);

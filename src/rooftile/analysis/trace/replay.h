@@ -16,6 +16,7 @@ struct Change {
   bool no_synchronization = false;   // waits for the GPU return at once
   bool asynchronous_copies = false;  // so do copies from the host
   bool no_communication = false;     // collectives take no time
+  bool no_late_batches = false;      // the loader's workers are as fast as they have to be
   double kernel_time = 1;            // factor of the duration of other kernels
 };
 
@@ -60,15 +61,15 @@ class Replay {
     std::uint32_t waited_for = kNone;  // the one that it began after; kNone = its launch
     Nanoseconds end = 0;               // of this run
   };
-  enum class Until : std::uint8_t { never, activity, stream, device };
+  enum class Until : std::uint8_t { never, activity, stream, device, batch };
   // A call that may hold the host. It takes `own`, and ends no earlier than `lag` after what it
-  // waits for.
+  // waits for. Batches of other processes come when they came: who asks earlier waits longer.
   struct Wait {
     Nanoseconds start = 0, end = 0, own = 0, lag = 0;
     IdleCause cause = IdleCause::synchronization;
     Until until = Until::never;
     std::uint32_t activity = kNone;
-    Nanoseconds began = 0;  // in this run
+    Nanoseconds began = 0, removed = 0;  // in this run; of the time before it
   };
   enum class EventKind : std::uint8_t { wait_end, first_step_end, wait_start, launch };
   struct Event {
@@ -80,6 +81,7 @@ class Replay {
 
   void add_activities(const BusySplit& split);
   void add_waits(const std::vector<HostWait>& waits);
+  void add_batches(const std::vector<HostWait>& waits);
   void add_full_queue();
   void add(const Wait& wait);
   Activity activity_of(std::size_t position, std::size_t before) const;

@@ -140,6 +140,18 @@ TEST(Summarize, PredictsWhatRemainsWithoutACause) {
   EXPECT_NEAR(summary.kernel_time_share.value_or(0), 1, 1e-3);
 }
 
+// Workers go on at their own pace: of four steps only the last one ends earlier.
+TEST(Summarize, KernelsSaveNothingWhileBatchesAreLate) {
+  std::string text = kLoaderBound;
+  const std::string_view own = "_SingleProcessDataLoaderIter";
+  text.replace(text.find(own), own.size(), "_MultiProcessingDataLoaderIter");
+  const TraceSummary summary = summary_of(text);
+  EXPECT_NEAR(summary.kernel_time_share.value_or(1), 0.25, 0.01);
+  const Prediction* const loader = find(summary, Remedy::ideal_loader);
+  ASSERT_NE(loader, nullptr);
+  EXPECT_NEAR(us(loader->saved.expected), 36'000, 1);
+}
+
 TEST(Summarize, AGpuBoundLoopGainsNothingFromALoader) {
   // The host runs ahead: kernels of 9.9 ms back to back, the loader hidden behind them.
   const TraceSummary summary = summary_of(R"(

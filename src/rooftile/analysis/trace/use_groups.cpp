@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "rooftile/analysis/trace/gain.h"
+#include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile {
@@ -24,11 +25,31 @@ std::optional<Dtype> dtype_of(std::string_view type) {
   return std::nullopt;
 }
 
-void add(UseGroup& group, const OpUse* use, const KernelUse& kernel) {
-  if (group.kernel == nullptr || kernel.time > group.kernel->time) group.kernel = &kernel;
+struct Gathered {
+  UseGroup group;
+  std::map<std::string_view, std::pair<const KernelUse*, Seconds>> by_name;
+};
+
+void add(Gathered& to, const OpUse* use, const KernelUse& kernel) {
+  UseGroup& group = to.group;
+  auto& [one, time] = to.by_name[kernel.name];
+  one = &kernel;
+  time += kernel.time;
   group.kernels += kernel.count;
   group.time += kernel.time;
   if (use != nullptr && (group.uses.empty() || group.uses.back() != use)) group.uses.push_back(use);
+}
+
+UseGroup finished(Gathered& gathered, double window_part) {
+  UseGroup& group = gathered.group;
+  const auto longest = std::ranges::max_element(
+      gathered.by_name, {}, [](const auto& each) { return each.second.second; });
+  group.kernel = longest->second.first;
+  group.names = gathered.by_name.size();
+  group.kernel_share = group.time > Seconds() ? longest->second.second / group.time : 1.0;
+  group.window_part = window_part;
+  group.time = group.time * window_part;
+  return std::move(group);
 }
 
 }  // namespace
@@ -46,26 +67,22 @@ std::string shape_text(const OpArguments& arguments) {
 }
 
 std::vector<UseGroup> group_by_shape(const TraceSummary& trace, const KernelTest& wanted) {
-  std::map<std::pair<std::string, std::string>, UseGroup> groups;
+  std::map<std::pair<std::string, std::string>, Gathered> groups;
   for (const OpUse& use : trace.ops) {
     for (const KernelUse& kernel : use.kernels) {
       if (!wanted(&use, kernel)) continue;
       std::string shape = shape_text(use.arguments);
-      UseGroup& group = groups[{use.name, shape}];
-      group.name = use.name;
-      group.shape = std::move(shape);
-      add(group, &use, kernel);
+      Gathered& gathered = groups[{use.name, shape}];
+      gathered.group.name = use.name;
+      gathered.group.shape = std::move(shape);
+      add(gathered, &use, kernel);
     }
   }
   for (const KernelUse& kernel : trace.orphans) {
     if (wanted(nullptr, kernel)) add(groups[{"", kernel.name}], nullptr, kernel);
   }
   std::vector<UseGroup> sorted;
-  for (auto& [key, group] : groups) {
-    group.window_part = window_part(trace);
-    group.time = group.time * group.window_part;
-    sorted.push_back(std::move(group));
-  }
+  for (auto& [key, gathered] : groups) sorted.push_back(finished(gathered, window_part(trace)));
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const UseGroup& a, const UseGroup& b) { return a.time > b.time; });
   return sorted;
@@ -129,6 +146,13 @@ bool is_generic(std::string_view function) {
 }
 
 }  // namespace
+
+std::string kernels_text(const UseGroup& group) {
+  const std::string name = short_kernel_name(group.kernel->name);
+  if (group.names == 1) return "kernel " + name;
+  return fmt::format("{} kernels, the longest {} ({})", group.names, name,
+                     share_text(group.kernel_share));
+}
 
 std::string short_kernel_name(std::string_view name) {
   const std::size_t open = name.find('<');

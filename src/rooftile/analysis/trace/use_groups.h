@@ -17,7 +17,9 @@ struct UseGroup {
   std::string name;                   // aten::addmm; empty where no operator is known
   std::string shape;                  // "4096x768, 768x3072"; empty where not recorded
   std::vector<const OpUse*> uses;     // largest first
-  const KernelUse* kernel = nullptr;  // the one that takes most of the time
+  const KernelUse* kernel = nullptr;  // one of those whose name takes most of the time
+  std::size_t names = 0;              // of different kernels
+  double kernel_share = 0;            // of the time, what all of that kernel's name take
   std::int64_t kernels = 0;           // of the whole recording
   double window_part = 1;             // of the recorded times, the window's
   Seconds time;                       // of the window: sum over the kernels
@@ -45,6 +47,9 @@ std::optional<Dtype> operand_dtype(const OpUse* use, const KernelUse& kernel);
 
 // Sizes of the arguments that are tensors of more than one element, at most three.
 std::string shape_text(const OpArguments& arguments);
+
+// "kernel 'gemm'"; of several, "5 kernels, the longest 'gemm' (31 %)".
+std::string kernels_text(const UseGroup& group);
 
 // "ampere_sgemm_128x64_nn", without template arguments and at most 60 characters.
 std::string short_kernel_name(std::string_view name);

@@ -101,10 +101,9 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const UseGro
       gain_of_kernel_time(trace, saved));
   finding.count = judged.runs;
   finding.ops = workload_ops_of(input, group);
-  finding.evidence = {Evidence::measured(
-      fmt::format("{} a run in kernel {}; the model says {} to {}", time_text(group.time / runs),
-                  short_kernel_name(group.kernel->name), time_text(judged.model.low / runs),
-                  time_text(judged.model.high / runs)))};
+  finding.evidence = {Evidence::measured(fmt::format(
+      "{} a run in {}; the model says {} to {}", time_text(group.time / runs), kernels_text(group),
+      time_text(judged.model.low / runs), time_text(judged.model.high / runs)))};
   note_pace(trace, finding);
   return finding;
 }

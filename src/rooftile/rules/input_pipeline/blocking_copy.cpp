@@ -9,6 +9,7 @@
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/sample_size.h"
+#include "rooftile/analysis/source/step_waits.h"
 #include "rooftile/analysis/source/unseen_batches.h"
 #include "rooftile/analysis/trace/host_copies.h"
 #include "rooftile/base/quantity_text.h"
@@ -44,6 +45,8 @@ which the GPU only copies. From a script alone nothing is estimated.
 - Copies from the device to the host are another matter: with `non_blocking` the values are not
   there yet when the call returns.
 - Batches that nothing shows to have some MB: information.
+- Steps that read a value of the GPU, as the loss for a log: information. The launch queue is empty
+  before the next copy then, and only the launches behind it gain.
 - Loaders that are not seen, or not pinned: `input_pipeline/unpinned-batches` tells of those.
 
 ## Evidence
@@ -297,6 +300,14 @@ std::string others_text(const std::vector<const source::Call*>& copies) {
                      lines, copies.size() > kMostNamed ? ", ..." : "");
 }
 
+// The GPU has nothing to do then but the copy; only the launches behind it gain.
+bool follows_wait(const source::SourceFacts& facts, const source::Call& copy) {
+  const auto loops = source::step_loops_of(facts, *copy.statement);
+  return !loops.empty() && std::ranges::all_of(loops, [&](const source::Loop* loop) {
+    return source::empties_queue(facts, *loop);
+  });
+}
+
 // One finding for each loop, with the edits of all its copies.
 void check_script(const source::SourceFacts& facts, std::vector<Finding>& findings) {
   const Loaders loaders = loaders_of_steps(facts);
@@ -313,7 +324,11 @@ void check_script(const source::SourceFacts& facts, std::vector<Finding>& findin
           places.try_emplace(source::place_of_work(*copy->statement), findings.size());
       if (added) {
         add_step(facts, *copy->statement, finding);
-        if (!source::has_large_samples(facts, *loader)) {
+        if (follows_wait(facts, *copy)) {
+          finding.own_level = Level::info;
+          finding.evidence.push_back(Evidence::found(
+              "a value read in each step empties the launch queue before the copy"));
+        } else if (!source::has_large_samples(facts, *loader)) {
           finding.own_level = Level::info;
           finding.evidence.push_back(
               Evidence::to_check("nothing here says that a batch is larger than some MB"));

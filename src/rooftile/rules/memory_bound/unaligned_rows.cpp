@@ -85,9 +85,9 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
         gain_of_kernel_time(trace, *saved));
     finding.ops = workload_ops_of(input, group);
     finding.count = group.kernels;
-    finding.evidence = {Evidence::measured(fmt::format(
-        "{} in kernel {}; the model says {} at most for rows of {}", time_text(group.time),
-        short_kernel_name(group.kernel->name), time_text(slowest), to))};
+    finding.evidence = {Evidence::measured(
+        fmt::format("{} in {}; the model says {} at most for rows of {}", time_text(group.time),
+                    kernels_text(group), time_text(slowest), to))};
     note_pace(trace, finding);
     cases.push_back({group.name + group.shape, std::move(finding)});
   }

@@ -31,6 +31,7 @@ Nothing is saved: the rule is about a wrong result, which costs the whole run.
 ## When not to
 - `scheduler.step(epoch)` says itself where the schedule is.
 - Schedulers of other libraries.
+- Before PyTorch 1.1, where the scheduler comes first.
 
 ## Evidence
 - PyTorch documentation, torch.optim, "How to adjust learning rate".
@@ -184,6 +185,8 @@ Finding handler_finding(const Call& step) {
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
+  constexpr TorchVersion kOptimizerFirst{1, 1};  // before, schedules began the other way round
+  if (facts.runs_before(kOptimizerFirst)) return {};
   if (facts.constructions(TypeKind::scheduler).empty()) return {};
   std::vector<const Loop*> loops = facts.loops(LoopRole::training_step);
   for (const Loop* loop : facts.loops(LoopRole::epoch)) loops.push_back(loop);

@@ -85,9 +85,9 @@ std::vector<Evidence> evidence_of(const TraceSummary& trace, const std::vector<U
   std::vector<Evidence> lines;
   for (const UseGroup& group : groups) {
     if (lines.size() == kMostTold) break;
-    lines.push_back(Evidence::measured(fmt::format("{} takes {} in kernel {}", group_text(group),
-                                                   cost_text(trace, group.time),
-                                                   short_kernel_name(group.kernel->name))));
+    lines.push_back(
+        Evidence::measured(fmt::format("{} takes {} in {}", group_text(group),
+                                       cost_text(trace, group.time), kernels_text(group))));
   }
   lines.push_back(
       Evidence::published("mixed precision up to 3x", "PyTorch Performance Tuning Guide"));

@@ -69,9 +69,9 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
       gain_of_kernel_time(trace, {Seconds(0), 0.5 * time, most}));
   for (const UseGroup& group : groups) {
     if (finding.evidence.size() == 3) break;
-    finding.evidence.push_back(Evidence::measured(
-        fmt::format("{} takes {} in kernel {}", group_text(group), cost_text(trace, group.time),
-                    short_kernel_name(group.kernel->name))));
+    finding.evidence.push_back(
+        Evidence::measured(fmt::format("{} takes {} in {}", group_text(group),
+                                       cost_text(trace, group.time), kernels_text(group))));
   }
   finding.evidence.push_back(Evidence::published(
       "float64 at 1/64 of float32 on compute capability 8.6 and 8.9, at 1/2 on 8.0 and 9.0",

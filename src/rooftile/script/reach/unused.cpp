@@ -144,6 +144,12 @@ bool is_used_in(const SourceFacts& facts, const Program& program, const Def& def
   });
 }
 
+// Whether other code than that of the files may use it: no script of them does, as of a library.
+bool is_for_others(const SourceFacts& facts, const File& file) {
+  const auto has_entry = [](const Program* program) { return program->entry != nullptr; };
+  return std::ranges::none_of(facts.programs_of(file), has_entry);
+}
+
 const std::vector<const File*>& importers_of(const SourceFacts& facts, const File& file) {
   auto& importers = facts.store().kept<Unused>().importers;
   if (importers.empty()) {
@@ -237,11 +243,11 @@ bool stands_unused(const SourceFacts& facts, const Def& def) {
   const File& file = *def.file;
   const bool is_left = std::is_same_v<Def, ClassDef> && is_left_by_settings(facts, def.name);
   if (file.is_notebook || (!is_left && may_be_chosen(facts, file, def.name))) return false;
+  if (is_for_others(facts, file)) return false;
   auto programs = training_programs_of(facts, file);
   if (programs.empty()) programs = facts.programs_of(file);
-  return !programs.empty() && std::ranges::all_of(programs, [&](const Program* program) {
-    return program->entry != nullptr && !is_used_in(facts, *program, def);
-  });
+  return std::ranges::none_of(
+      programs, [&](const Program* program) { return is_used_in(facts, *program, def); });
 }
 
 // While it is worked out it counts as used: what only uses itself is met from outside or not.
@@ -315,18 +321,16 @@ bool is_unused(const SourceFacts& facts, const ClassDef& def) {
 bool may_be_made(const SourceFacts& facts, const ClassDef& def) {
   const File& file = *def.file;
   if (file.is_notebook || may_be_chosen(facts, file, def.name)) return true;
-  const auto programs = facts.programs_of(file);
-  return std::ranges::any_of(programs, [&](const Program* program) {
-    return program->entry == nullptr || is_used_in(facts, *program, def);
-  });
+  return is_for_others(facts, file) ||
+         std::ranges::any_of(facts.programs_of(file), [&](const Program* program) {
+           return is_used_in(facts, *program, def);
+         });
 }
 
 bool is_named_elsewhere(const SourceFacts& facts, const FunctionDef& method) {
-  const auto programs = facts.programs_of(*method.file);
-  const auto has_entry = [](const Program* program) { return program->entry != nullptr; };
-  return std::ranges::none_of(programs, has_entry) ||
-         std::ranges::any_of(programs, [&](const Program* program) {
-           return has_entry(program) && is_used_in(facts, *program, method);
+  return is_for_others(facts, *method.file) ||
+         std::ranges::any_of(facts.programs_of(*method.file), [&](const Program* program) {
+           return program->entry != nullptr && is_used_in(facts, *program, method);
          });
 }
 
