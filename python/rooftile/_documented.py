@@ -23,10 +23,10 @@ class Forms:
 
     def get(self, name: str) -> Any:
         """The form of an argument; None where nothing tells it."""
-        known, documented = self._known.get(name), self._documented(name)
+        known = self._known.get(name)
         if known is not None:
-            return as_documented(with_channels(known, documented_sizes(self._model, name)), documented,
-                                 documented_numbers(self._model, name))
+            return with_channels(known, documented_sizes(self._model, name))
+        documented = self._documented(name)
         if documented is not None:
             return documented
         annotation = annotation_of(self._model, name)
@@ -125,30 +125,10 @@ def with_channels(known: Any, documented: Optional[tuple[str, list[str]]]) -> An
     return known if at is None else Input((*known.shape[:at], 1, *known.shape[at:]), known.dtype, known.high)
 
 
-def as_documented(known: Any, documented: Optional[Input], numbers: Mapping[int, int]) -> Any:
-    """A form with the numbers that the documentation has for its axes; with as many axes as stand there."""
-    if not isinstance(known, Input):
-        return known
-    if documented is not None and len(documented.shape) != len(known.shape):
-        return Input(documented.shape, known.dtype, known.high)
-    if not numbers or max(numbers) >= len(known.shape):
-        return known
-    return Input(tuple(numbers.get(axis, size) for axis, size in enumerate(known.shape)), known.dtype, known.high)
-
-
-def documented_numbers(model: Any, name: str) -> dict[int, int]:
-    """Sizes above one that the documentation of an argument has as numbers, by their axes."""
-    sizes = documented_sizes(model, name)
-    return {axis: int(size) for axis, size in enumerate(sizes[1] if sizes else []) if size.isdigit() and size != "1"}
-
-
 def documented_sizes(model: Any, name: str) -> Optional[tuple[str, list[str]]]:
-    """Type and sizes of "`name` (`torch.LongTensor` of shape `(batch_size, sequence_length)`)", or of a sentence behind
-    the type that ends "with shape `(batch_size, sequence_length)`".
-    """
-    stated = rf"\b{name}\W*\(`?([\w.]*)`?(?: of shape |[^()`]*\):[^`]*?\bshape )`\(([^()`]*)\)`"
+    """Type and sizes of "`name` (`torch.LongTensor` of shape `(batch_size, sequence_length)`)"."""
     for text in (model.forward.__doc__, type(model).__doc__):
-        found = re.search(stated, text or "")
+        found = re.search(rf"\b{name}\W*\(`?([\w.]*)`? of shape `\(([^()`]*)\)`", text or "")
         if found is not None:
             return found[1], [size for size in map(str.strip, found[2].split(",")) if size]
     return None

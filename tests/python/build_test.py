@@ -268,22 +268,6 @@ class InputsByTrying(unittest.TestCase):
 
         self.assertEqual(self.taken(Model(), {"places": Input((16, 3))}), {"places": (16, 4)})
 
-    def test_documented_axes_and_numbers(self):
-        from torch import nn
-
-        class Model(nn.Module):
-            def forward(self, input_ids, img_ids, txt_ids):
-                """
-                input_ids (`torch.LongTensor`): Ids of a picture, with shape `(batch_size, width, width)`.
-                img_ids (`torch.Tensor` of shape `(image_seq_len, 4)`): positions
-                txt_ids (`torch.Tensor`): positions. Others have the shape `(2, 2)`.
-                """
-
-        forms = self.forms(Model(), {"input_ids": Input((2, 8), "int64", 99), "img_ids": Input((16, 3)),
-                                     "txt_ids": Input((8, 3))})
-        self.assertEqual([forms.get(name) for name in ("input_ids", "img_ids")],
-                         [Input((2, 5, 5), "int64", 99), Input((16, 4))])
-
     def test_the_reason_is_that_of_the_try_that_came_furthest(self):
         from torch import nn
 
