@@ -12,12 +12,17 @@ namespace {
 
 constexpr const char* kHead = "import torch\n";
 
-// The script with `new=1` in its call of f(); "none" where there is no such edit.
-std::string with_argument(const std::string& text) {
+// The script with the edit that is made of its call of f(); "none" where there is none.
+template <class Make>
+std::string edited(const std::string& text, const Make& make) {
   const auto facts = read_python_text("t.py", kHead + text);
-  const auto edit = add_argument(*facts->method_calls("f").front(), "new", "1");
+  const auto edit = make(*facts->method_calls("f").front());
   if (!edit) return "none";
   return apply_edits(*facts->files.front(), {*edit})->substr(std::string(kHead).size());
+}
+
+std::string with_argument(const std::string& text) {
+  return edited(text, [](const Call& call) { return add_argument(call, "new", "1"); });
 }
 
 TEST(SourceEdits, AddAnArgumentAsTheOthersAreWritten) {
@@ -36,13 +41,8 @@ TEST(SourceEdits, AddAnArgumentAsTheOthersAreWritten) {
   EXPECT_EQ(with_argument("f((x for x in a))\n"), "f((x for x in a), new=1)\n");
 }
 
-// The script without the argument `b` of f().
 std::string without_argument(const std::string& text) {
-  const auto facts = read_python_text("t.py", kHead + text);
-  const Call& call = *facts->method_calls("f").front();
-  const auto edit = remove_argument(call, *call.argument("b"));
-  if (!edit) return "none";
-  return apply_edits(*facts->files.front(), {*edit})->substr(std::string(kHead).size());
+  return edited(text, [](const Call& call) { return remove_argument(call, *call.argument("b")); });
 }
 
 TEST(SourceEdits, RemoveAnArgumentWithItsComma) {
@@ -68,10 +68,7 @@ TEST(SourceEdits, LinesHaveTheIndentationOfTheStatement) {
 }
 
 std::string without_statement(const std::string& text) {
-  const auto facts = read_python_text("t.py", kHead + text);
-  const auto edit = remove_statement(*facts->method_calls("f").front()->statement);
-  if (!edit) return "none";
-  return apply_edits(*facts->files.front(), {*edit})->substr(std::string(kHead).size());
+  return edited(text, [](const Call& call) { return remove_statement(*call.statement); });
 }
 
 TEST(SourceEdits, TheOnlyStatementOfABlockIsReplaced) {

@@ -140,8 +140,10 @@ def from_diffusers(config: Mapping[str, Any], wanted: Wanted) -> Built:
     """A network of diffusers by its config."""
     diffusers, name = library("diffusers"), str(config["_class_name"])
     found = getattr(diffusers, name, None)
-    if found is None or not hasattr(found, "from_config"):
+    if found is None:
         raise BuildError(f"diffusers {diffusers.__version__} has no model {name}")
+    if not hasattr(found, "from_config"):
+        raise BuildError(f"{name} is made of other models, and not of a config")
     model = made(lambda: found.from_config(dict(config)), wanted)
     choices: list[Given] = []
     unknown: Optional[BuildError] = None

@@ -105,14 +105,14 @@ void lower_if_off_by_default(const source::SourceFacts& facts, Finding& finding)
   finding.evidence.push_back(Evidence::found("only a switch that is off by default leads here"));
 }
 
-// What only a name or a setting picks that is not known here may never run.
+// What a run with the defaults may never get to.
 void lower_if_unsure(const source::SourceFacts& facts, Finding& finding) {
   const source::File* file = file_of(facts, finding);
   if (file == nullptr) return;
   if (source::is_sure_to_run(facts, *file, static_cast<std::size_t>(finding.spot.line))) return;
   finding.own_level = Level::info;
   finding.evidence.push_back(
-      Evidence::found("a name or setting that is not known here decides whether it runs"));
+      Evidence::found("it is not sure that a run with the defaults gets here"));
 }
 
 // Where the project says that it runs on a PyTorch that lacks what the fix uses, it says so and

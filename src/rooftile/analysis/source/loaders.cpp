@@ -136,10 +136,6 @@ const Expr* whole_dataset(const Expr* dataset) {
   return dataset;
 }
 
-}  // namespace
-
-namespace {
-
 // `x.cuda()`, `torch.tensor(ids, device="cuda")`
 bool puts_on_gpu(const SourceFacts& facts, const Call& call) {
   const Argument* device = call.argument("device");

@@ -144,26 +144,6 @@ std::vector<const Loop*> step_loops_of(const SourceFacts& facts, const Statement
   return loops;
 }
 
-namespace {
-
-// `torch.tensor([a, b]).to(device)`: the step makes tensors of Python's numbers, and waits for the
-// copies.
-std::unordered_set<const Loop*> loops_with_lists(const SourceFacts& facts) {
-  std::unordered_set<const Loop*> loops;
-  for (const Call* call : facts.calls({"torch.tensor", "torch.LongTensor", "torch.FloatTensor",
-                                       "torch.Tensor", "torch.as_tensor"})) {
-    const Expr* values = call->arguments.empty() ? nullptr : call->arguments.front().value;
-    const bool is_list = values != nullptr && (values->kind == ExprKind::list ||
-                                               values->kind == ExprKind::comprehension ||
-                                               values->type->is(TypeKind::container));
-    if (!is_list || call->statement == nullptr || !is_hot(facts, *call)) continue;
-    for (const Loop* loop : step_loops_of(facts, *call->statement)) loops.insert(loop);
-  }
-  return loops;
-}
-
-}  // namespace
-
 const Statement* loop_in_step(const SourceFacts& facts, const Statement& statement,
                               const Expr* expr) {
   for (const Loop* loop : step_loops_of(facts, statement)) {
@@ -187,6 +167,22 @@ bool is_in_middle(const SourceFacts& facts, const Loop& loop, const HostRead& re
 }
 
 namespace {
+
+// `torch.tensor([a, b]).to(device)`: the step makes tensors of Python's numbers, and waits for the
+// copies.
+std::unordered_set<const Loop*> loops_with_lists(const SourceFacts& facts) {
+  std::unordered_set<const Loop*> loops;
+  for (const Call* call : facts.calls({"torch.tensor", "torch.LongTensor", "torch.FloatTensor",
+                                       "torch.Tensor", "torch.as_tensor"})) {
+    const Expr* values = call->arguments.empty() ? nullptr : call->arguments.front().value;
+    const bool is_list = values != nullptr && (values->kind == ExprKind::list ||
+                                               values->kind == ExprKind::comprehension ||
+                                               values->type->is(TypeKind::container));
+    if (!is_list || call->statement == nullptr || !is_hot(facts, *call)) continue;
+    for (const Loop* loop : step_loops_of(facts, *call->statement)) loops.insert(loop);
+  }
+  return loops;
+}
 
 // Adds the read to those in the middle of each step that it runs in; one that has to stay, to the
 // others.

@@ -31,7 +31,7 @@ const Statement* loop_in_step(const SourceFacts& facts, const Statement& stateme
 // Whether the host reads several values in the middle of each step of the loop, before the
 // optimizer's step, and could do without any of them, with no other wait that stays.
 bool has_needless_waits(const SourceFacts& facts, const Loop& loop);
-// Whether the read is one of those.
+// Whether the host reads there: before the optimizer's step, in the forward for one.
 bool is_in_middle(const SourceFacts& facts, const Loop& loop, const HostRead& read);
 
 }  // namespace rooftile::source

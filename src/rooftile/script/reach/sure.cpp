@@ -247,9 +247,7 @@ bool is_run(const SourceFacts& facts, const FunctionDef& function) {
 // A file that no script imports, beside scripts that train.
 bool is_beside_scripts(const SourceFacts& facts, const File& file) {
   const auto has_entry = [](const Program* program) { return program->entry != nullptr; };
-  const auto own = facts.programs_of(file);
-  return std::ranges::none_of(own, has_entry) &&
-         std::ranges::any_of(training_programs(facts), has_entry);
+  return is_for_others(facts, file) && std::ranges::any_of(training_programs(facts), has_entry);
 }
 
 // `a = input()` in a step: it waits for a key.

@@ -144,12 +144,6 @@ bool is_used_in(const SourceFacts& facts, const Program& program, const Def& def
   });
 }
 
-// Whether other code than that of the files may use it: no script of them does, as of a library.
-bool is_for_others(const SourceFacts& facts, const File& file) {
-  const auto has_entry = [](const Program* program) { return program->entry != nullptr; };
-  return std::ranges::none_of(facts.programs_of(file), has_entry);
-}
-
 const std::vector<const File*>& importers_of(const SourceFacts& facts, const File& file) {
   auto& importers = facts.store().kept<Unused>().importers;
   if (importers.empty()) {
@@ -282,6 +276,11 @@ bool has_own_base(const ClassDef& def) {
 }
 
 }  // namespace
+
+bool is_for_others(const SourceFacts& facts, const File& file) {
+  const auto has_entry = [](const Program* program) { return program->entry != nullptr; };
+  return std::ranges::none_of(facts.programs_of(file), has_entry);
+}
 
 const Statement* statement_at(const File& file, std::uint32_t byte) {
   const auto after = std::ranges::upper_bound(

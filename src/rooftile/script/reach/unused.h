@@ -8,6 +8,10 @@
 
 namespace rooftile::source {
 
+// Whether no script of the files imports it or is it: as of a library, other code may use all of
+// it.
+bool is_for_others(const SourceFacts& facts, const File& file);
+
 // Classes of the given files that settings files of their projects name, by their last names.
 struct NamedInSettings {
   std::unordered_set<std::string_view> names;
