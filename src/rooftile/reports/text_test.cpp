@@ -113,6 +113,10 @@ TEST(TextReport, SilenceNamesWhatAnotherPrecisionSaves) {
   report.findings = {finding};
   EXPECT_THAT(render_text(report), HasSubstr("No change worth making in this precision; "
                                              "gemm/sixteen-bit-weights would save about 50 %."));
+  // Of a report without times, as one on scripts is, nothing can be said in percent.
+  report.total = {};
+  report.findings.front().saving = {};
+  EXPECT_THAT(render_text(report), HasSubstr("No change worth making."));
 }
 
 TEST(TextReport, ScriptsAloneHaveNoMode) {

@@ -160,7 +160,8 @@ const Finding* largest_in_other_precision(const Report& report) {
   const Finding* largest = nullptr;
   for (const Finding& finding : report.findings) {
     if (finding.fix.exactness != Exactness::changes_numerics) continue;
-    if (expected_saving(finding) < kVisible * report.total.expected) continue;
+    // Scripts alone have no times, and then no finding is visibly large.
+    if (!(expected_saving(finding) > kVisible * report.total.expected)) continue;
     if (largest == nullptr || expected_saving(finding) > expected_saving(*largest)) {
       largest = &finding;
     }
