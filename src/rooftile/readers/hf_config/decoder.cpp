@@ -229,13 +229,14 @@ bool has_any_attention(const std::vector<Layer>& layers) {
   return !std::all_of(layers.begin(), layers.end(), is_recurrent);
 }
 
-// The positions that the config allows; what families of attention have where it is silent.
+// The positions that the config allows, where it states them.
 std::optional<std::int64_t> read_longest(const Config& config, const std::vector<Layer>& layers) {
-  constexpr std::int64_t kUsual = 2048;
   if (!has_any_attention(layers)) return std::nullopt;
-  return config.size_or({"max_position_embeddings", "n_positions", "max_sequence_length",
-                         "seq_length", "max_seq_len"},
-                        kUsual);
+  const std::int64_t stated =
+      config.count_or({"max_position_embeddings", "n_positions", "max_sequence_length",
+                       "seq_length", "max_seq_len"},
+                      0);
+  return stated > 0 ? std::optional(stated) : std::nullopt;
 }
 
 }  // namespace

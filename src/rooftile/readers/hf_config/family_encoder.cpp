@@ -359,8 +359,9 @@ Model mpnet(const Config& config, const Request& request) {
 // three; the first layer has no norm before its attention.
 Model modernbert(const Config& config, const Request& request) {
   Model model;
+  const std::int64_t longest = config.size_or({"max_position_embeddings"}, 8192);
   EncoderSizes sizes = read_encoder_sizes(config);
-  const std::int64_t length = choose_length(request, sizes.positions, model);
+  const std::int64_t length = choose_length(request, longest, model);
   const bool attention_bias = config.flag("attention_bias", false);
   SelfAttention attention = encoder_attention(config, sizes);
   attention.module = "attn";

@@ -243,6 +243,20 @@ TEST(HfConfig, SpeechSaysWhatTheLengthMeans) {
               testing::Contains(HasSubstr("feature frames: 6.00 s of audio at 16 kHz, 96080")));
 }
 
+// Rotary positions end nowhere: Transformers' default of a key that the config leaves out is no
+// limit of the model.
+TEST(HfConfig, AConfigWithoutALongestInputHasNone) {
+  std::string config = kLlama8b;
+  const std::string key = R"("max_position_embeddings": 131072, )";
+  EXPECT_THAT(read_config(config, with(1, 200000)).notes,
+              testing::Contains("sequence length 200000 is longer than the model's 131072"));
+  config.erase(config.find(key), key.size());
+  EXPECT_THAT(read_config(config, with(1, 200000)).notes,
+              testing::Not(testing::Contains(HasSubstr("longer than"))));
+  EXPECT_THAT(read_config(config).notes,
+              testing::Contains("sequence length 2048 assumed; set it with --seq"));
+}
+
 // A state of fixed size reads any length; beside attention the config's limit stays.
 TEST(HfConfig, StateSpaceModelsHaveNoLongestInput) {
   const std::string mamba = R"({"architectures": ["MambaForCausalLM"], "model_type": "mamba",
