@@ -8,11 +8,13 @@
 #include <set>
 #include <tuple>
 
+#include "rooftile/analysis/source/tutorials.h"
 #include "rooftile/analysis/trace/gain.h"
 #include "rooftile/base/pattern.h"
 #include "rooftile/rules/gate.h"
 #include "rooftile/script/library/library.h"
 #include "rooftile/script/reach/reach.h"
+#include "rooftile/script/reach/superseded.h"
 #include "rooftile/script/reach/sure.h"
 #include "rooftile/workload/trace_summary.h"
 
@@ -94,25 +96,36 @@ bool is_in_code_that_runs(const source::SourceFacts& facts, const Finding& findi
          source::is_reached(facts, *file, static_cast<std::size_t>(finding.spot.line));
 }
 
-// What a default run does not do costs it nothing.
-void lower_if_off_by_default(const source::SourceFacts& facts, Finding& finding) {
-  const source::File* file = file_of(facts, finding);
-  const bool is_off =
-      file != nullptr &&
-      source::is_off_by_default(facts, *file, static_cast<std::size_t>(finding.spot.line));
-  if (!is_off) return;
-  finding.own_level = Level::info;
-  finding.evidence.push_back(Evidence::found("only a switch that is off by default leads here"));
+// Why the change gains next to nothing, whatever it is: the code is not run, or the program takes
+// little time as it is. Empty where it may gain something.
+std::string_view reason_for_little(const Rule& rule, const source::SourceFacts& facts,
+                                   const source::File& file, std::size_t line) {
+  if (source::is_off_by_default(facts, file, line)) {
+    return "only a switch that is off by default leads here";
+  }
+  if (!source::is_sure_to_run(facts, file, line)) {
+    return "it is not sure that a run with the defaults gets here";
+  }
+  if (source::is_superseded(facts, file)) {
+    return "another program of the project has taken the place of this one";
+  }
+  // A warning is about more than time, and loading is what takes it in a lesson.
+  const bool is_about_steps =
+      rule.level == Level::advice && !rule.id.starts_with("input_pipeline/loader-");
+  if (is_about_steps && source::is_lesson(facts, file)) {
+    return "a lesson on digits, whose steps are short";
+  }
+  return {};
 }
 
-// What a run with the defaults may never get to.
-void lower_if_unsure(const source::SourceFacts& facts, Finding& finding) {
+void lower_if_little(const Rule& rule, const source::SourceFacts& facts, Finding& finding) {
   const source::File* file = file_of(facts, finding);
-  if (file == nullptr) return;
-  if (source::is_sure_to_run(facts, *file, static_cast<std::size_t>(finding.spot.line))) return;
+  if (file == nullptr || rule.level == Level::error) return;
+  const std::string_view reason =
+      reason_for_little(rule, facts, *file, static_cast<std::size_t>(finding.spot.line));
+  if (reason.empty()) return;
   finding.own_level = Level::info;
-  finding.evidence.push_back(
-      Evidence::found("it is not sure that a run with the defaults gets here"));
+  finding.evidence.push_back(Evidence::found(std::string(reason)));
 }
 
 // Where the project says that it runs on a PyTorch that lacks what the fix uses, it says so and
@@ -160,10 +173,7 @@ void detect_in_scripts(const Rule& rule, const source::SourceFacts& facts, const
     if (!is_in_code_that_runs(facts, finding)) continue;
     name_version(facts, finding.fix);
     if (rule.level_in_scripts && !finding.own_level) finding.own_level = rule.level_in_scripts;
-    if (rule.level != Level::error) {
-      lower_if_off_by_default(facts, finding);
-      lower_if_unsure(facts, finding);
-    }
+    lower_if_little(rule, facts, finding);
     found.push_back(std::move(finding));
   }
   leave_copies_out(found);

@@ -1,6 +1,7 @@
 #include "rooftile/analysis/source/sample_size.h"
 
 #include <algorithm>
+#include <cctype>
 #include <string_view>
 #include <unordered_map>
 
@@ -118,16 +119,24 @@ Answer media_in(const SourceFacts& facts, const Expr& dataset) {
 
 // Whether the programs of the loader name data of small images, or make theirs small, and read no
 // other data by a name of torchvision.
-bool has_small_data(const SourceFacts& facts, const Call& loader) {
+bool has_small_data(const SourceFacts& facts, const File& of) {
   bool has_small = false, has_other = false;
-  for (const Program* program : training_programs_of(facts, *loader.file)) {
+  for (const Program* program : training_programs_of(facts, of)) {
     for (const File* file : program->files) {
+      const auto look = [&](std::string_view name) {
+        constexpr std::string_view kDatasets = "torchvision.datasets.";
+        const bool is_class = name.starts_with(kDatasets) && name.size() > kDatasets.size() &&
+                              std::isupper(static_cast<unsigned char>(name[kDatasets.size()]));
+        if (!is_class) return;
+        const bool is_small = has_small_images(name);
+        has_small = has_small || is_small;
+        has_other = has_other || !is_small;
+      };
       for (const Call* call : file->calls) {
-        const bool is_named = call->name.starts_with("torchvision.datasets.");
-        has_small = has_small || makes_small_images(facts, *call) ||
-                    (is_named && has_small_images(call->name));
-        has_other = has_other || (is_named && !has_small_images(call->name));
+        look(call->name);
+        has_small = has_small || makes_small_images(facts, *call);
       }
+      for (const std::string_view imported : file->imports) look(imported);
     }
   }
   return has_small && !has_other;
@@ -151,16 +160,19 @@ bool handles_media(const SourceFacts& facts, const File& file) {
 }  // namespace
 
 bool has_large_samples(const SourceFacts& facts, const Call& loader) {
-  if (has_small_data(facts, loader)) return false;
+  if (has_small_data(facts, *loader.file)) return false;
   const Expr* dataset = dataset_of(loader);
   const Answer answer = dataset == nullptr ? Answer::unknown : media_in(facts, *dataset);
   if (answer != Answer::unknown) return answer == Answer::yes;
-  // The data set is not seen: what the training programs read.
-  return std::ranges::any_of(
-      training_programs_of(facts, *loader.file), [&](const Program* program) {
-        return std::ranges::any_of(program->files,
-                                   [&](const File* file) { return handles_media(facts, *file); });
-      });
+  return has_large_samples(facts, *loader.file);  // the data set is not seen
+}
+
+bool has_large_samples(const SourceFacts& facts, const File& file) {
+  if (has_small_data(facts, file)) return false;
+  return std::ranges::any_of(training_programs_of(facts, file), [&](const Program* program) {
+    return std::ranges::any_of(program->files,
+                               [&](const File* one) { return handles_media(facts, *one); });
+  });
 }
 
 }  // namespace rooftile::source

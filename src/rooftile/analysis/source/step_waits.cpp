@@ -121,12 +121,18 @@ bool is_in_comprehension(const Expr& expr) {
   return false;
 }
 
-// Whether gradients are computed once in each pass of the loop itself: where they only are in a
-// loop inside, its passes are the steps.
+// Whether gradients are computed once in each pass of the loop itself: where they are in a loop
+// inside, its passes are the steps.
 bool is_plain_step(const SourceFacts& facts, const Loop& loop) {
-  return loop.backward != nullptr && any_way(facts, *loop.backward, [&](const Way& way) {
-           return way.step_loop == &loop && !way.is_in_inner_loop;
-         });
+  const auto is_in_loop = [&](const Way& way) {
+    return way.step_loop == &loop && way.is_in_inner_loop;
+  };
+  const auto is_once = [&](const Way& way) {
+    return way.step_loop == &loop && !way.is_in_inner_loop;
+  };
+  return loop.backward != nullptr && any_way(facts, *loop.backward, is_once) &&
+         std::ranges::none_of(facts.calls("torch.autograd.grad"),
+                              [&](const Call* call) { return any_way(facts, *call, is_in_loop); });
 }
 
 }  // namespace

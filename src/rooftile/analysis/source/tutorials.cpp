@@ -80,6 +80,13 @@ bool picks_other_data(const SourceFacts& facts, const Program& program) {
 
 }  // namespace
 
+bool is_lesson(const SourceFacts& facts, const File& file) {
+  const auto programs = training_programs_of(facts, file);
+  return !programs.empty() && std::ranges::all_of(programs, [&](const Program* program) {
+    return is_tutorial(facts, *program);
+  });
+}
+
 bool is_tutorial(const SourceFacts& facts, const Program& program) {
   return std::any_of(program.files.begin(), program.files.end(),
                      [](const File* file) { return loads_mnist(*file); }) &&

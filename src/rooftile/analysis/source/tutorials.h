@@ -7,5 +7,7 @@ namespace rooftile::source {
 
 // Whether the program trains on MNIST, and not only where an option asks for it.
 bool is_tutorial(const SourceFacts& facts, const Program& program);
+// Whether all programs that train with the file do.
+bool is_lesson(const SourceFacts& facts, const File& file);
 
 }  // namespace rooftile::source

@@ -356,8 +356,8 @@ void read_commands(SourceFacts& facts) {
       const bool is_own = file == program.entry || program.trains_on_gpu;
       if (is_own && store.file_options.contains(file)) with_options.push_back(file);
     }
-    if (with_options.empty()) continue;
     const std::vector<const Command*> commands = commands_of(*program.entry, documents);
+    if (!commands.empty()) store.started.insert(program.entry);
     for (const File* file : with_options) {
       add_gifts(commands, store.file_options.at(file), store, by_file[file]);
       add_gifts(commands, store.file_options.at(file), store, all);

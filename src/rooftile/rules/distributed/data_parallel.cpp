@@ -72,6 +72,16 @@ bool offers_ddp(const Program& program) {
                             "deepspeed", "horovod", "hvd", "apex", "accelerate"});
 }
 
+// Gradients that a step asks for itself, `autograd.grad(loss, weights)`, DDP exchanges none of.
+bool takes_gradients(const SourceFacts& facts, const Call& call) {
+  return std::ranges::any_of(
+      facts.calls({"torch.autograd.grad", "torch.func.grad"}), [&](const Call* grad) {
+        return is_hot(facts, *grad) &&
+               std::ranges::any_of(training_programs_of(facts, *call.file),
+                                   [&](const auto* one) { return one->has(*grad->file); });
+      });
+}
+
 bool trains_with_it(const SourceFacts& facts, const Call& call) {
   const auto programs = training_programs_of(facts, *call.file);
   const bool is_offered = std::any_of(programs.begin(), programs.end(),
@@ -116,8 +126,13 @@ std::vector<Finding> find(const SourceFacts& facts) {
         {"Use DistributedDataParallel with one process per GPU (torchrun --nproc_per_node=8), "
          "which only exchanges gradients",
          Exactness::exact_arithmetic});
-    finding.evidence = {Evidence::published(
-        "PyTorch performance tuning guide, Use efficient data-parallel backend")};
+    if (takes_gradients(facts, *call)) {
+      finding.own_level = Level::info;
+      finding.evidence.push_back(
+          Evidence::to_check("the step calls autograd.grad, whose results DDP does not exchange"));
+    }
+    finding.evidence.push_back(Evidence::published(
+        "PyTorch performance tuning guide, Use efficient data-parallel backend"));
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -8,6 +8,7 @@
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/flow/sources.h"
 #include "rooftile/script/reach/guards.h"
 
 namespace rooftile {
@@ -147,12 +148,19 @@ bool is_never_unsynced(const Program& program) {
   });
 }
 
-// The count is 1 unless a run changes it.
+bool counts_to_one(const SourceFacts& facts, const Expr& condition, const Statement& test) {
+  const auto guards = guards_of_condition(facts, &condition, &test, false);
+  return std::ranges::any_of(guards, [](const Guard& guard) { return guard.interval.is(1); });
+}
+
+// The count is 1 unless a run changes it; also where callers pass the condition.
 bool is_off_by_default(const SourceFacts& facts, const Statement& test) {
   if (test.kind != StatementKind::if_) return false;
-  const auto guards = guards_of_condition(facts, test.value, &test, false);
-  return std::any_of(guards.begin(), guards.end(),
-                     [](const Guard& guard) { return guard.interval.is(1); });
+  if (counts_to_one(facts, *test.value, test)) return true;
+  return std::ranges::all_of(script::origins(facts, *test.value), [&](const Expr* passed) {
+    const Statement* at = passed->statement == nullptr ? &test : passed->statement;
+    return facts.value(passed).is_true() || counts_to_one(facts, *passed, *at);
+  });
 }
 
 Finding finding_for(const SourceFacts& facts, const Accumulation& found) {

@@ -223,7 +223,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
 
 extern const Rule distributed_unused_parameter_search{
     .id = "distributed/unused-parameter-search",
-    .level = Level::advice,
+    .level = Level::info,
     .cause = Cause::none,
     .summary = "DDP searches for unused parameters in every step",
     .doc = unused_parameter_search::kDoc,

@@ -11,6 +11,7 @@
 #include "rooftile/analysis/vocabulary.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/reach.h"
 
 namespace rooftile {
 namespace odd_vocabulary_in_source {
@@ -167,6 +168,24 @@ bool is_unused_default(const SourceFacts& facts, const Value& value) {
   });
 }
 
+// `self.to_logits(x) if not return_embeddings else x`, where each call seen wants embeddings: the
+// layer is not run.
+bool is_run(const SourceFacts& facts, const Call& layer) {
+  const ClassDef* def = layer.function == nullptr ? nullptr : layer.function->class_def;
+  const std::string_view attribute =
+      layer.statement == nullptr ? "" : last_name(layer.statement->target);
+  if (def == nullptr || attribute.empty()) return true;
+  bool is_used = false;
+  for (const FunctionDef* method : def->methods) {
+    for (const Call* call : method->calls) {
+      if (call->method != attribute) continue;
+      is_used = true;
+      if (!ways_to(facts, *call).empty()) return true;
+    }
+  }
+  return !is_used;
+}
+
 bool is_vocabulary(const Call& embedding, const Value& size) {
   return names_vocabulary(embedding.file->slice(size.expr->range)) ||
          (embedding.statement->target != nullptr &&
@@ -182,7 +201,12 @@ void check_embeddings(const SourceFacts& facts, std::vector<Finding>& findings) 
     if (programs.empty() || is_unused_default(facts, size)) continue;
     if (!known_outputs) known_outputs.emplace(facts);
     const std::vector<OutputLayer> outputs = known_outputs->of(programs, size.integer);
-    if (outputs.empty() && !is_vocabulary(*call, size)) continue;
+    if (outputs.empty() ? !is_vocabulary(*call, size)
+                        : std::ranges::none_of(outputs, [&](const OutputLayer& output) {
+                            return is_run(facts, *output.call);
+                          })) {
+      continue;
+    }
     findings.push_back(embedding_finding(*call, size, outputs));
   }
 }

@@ -103,12 +103,6 @@ bool is_made_again_and_again(const Call& loader) {
          });
 }
 
-// Digits in a notebook: minutes in all.
-bool is_in_lesson(const SourceFacts& facts, const Call& loader) {
-  const auto programs = training_programs_of(facts, *loader.file);
-  return loader.file->is_notebook && !programs.empty() && is_tutorial(facts, *programs.front());
-}
-
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings, of_evaluation;
   for (const Call* loader : training_loaders(facts)) {
@@ -118,7 +112,9 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (needs_no_workers(facts, *loader) || is_given_to_settings(facts, workers)) continue;
     auto& of_kind = is_for_evaluation(facts, *loader) ? of_evaluation : findings;
     of_kind.push_back(finding_for(facts, *loader, workers));
-    if (is_made_again_and_again(*loader) || is_in_lesson(facts, *loader)) {
+    // Digits in a notebook are minutes in all.
+    const bool is_short = loader->file->is_notebook && is_lesson(facts, *loader->file);
+    if (is_made_again_and_again(*loader) || is_short) {
       of_kind.back().own_level = Level::info;
     }
   }

@@ -11,7 +11,7 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/analysis/source/step_waits.h"
+#include "rooftile/analysis/source/sample_size.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/script/flow/sources.h"
@@ -41,8 +41,7 @@ time says what there is to gain.
 ## When not to
 - Values that come from the data or a Python list.
 - The tensor is also used on the host, or is empty: `torch.empty(0)`.
-- One value or a few for each sample, once a step: information, as the wait costs little. Advice is what is
-  made in a loop of the step, or is about a megabyte or more.
+- Less than about a megabyte: information, as the copy and the wait cost little.
 - Outside of loops. In evaluation and sampling it is information: these take few of the steps.
 
 ## Evidence
@@ -337,7 +336,8 @@ std::string_view torch_maker(const Call& maker) {
   const auto found = std::ranges::find(kMakers, made->method,
                                        &std::pair<std::string_view, std::string_view>::first);
   if (found != kMakers.end()) return found->second;
-  return made->method.ends_with("Tensor") ? "torch.empty" : std::string_view();
+  return made->method.ends_with("Tensor") && has_only_sizes(*made) ? "torch.empty"
+                                                                   : std::string_view();
 }
 
 std::string remade_text(const Call& maker, std::string_view device) {
@@ -346,9 +346,9 @@ std::string remade_text(const Call& maker, std::string_view device) {
                       : fmt::format("Make it on the GPU: {}(…, device={})", with, device);
 }
 
-// `x.shape`, `x.size()`, `*x.shape`: as large as the whole tensor, which by its name is no row of
-// scores or features for each sample.
-bool is_whole_shape(const Expr& size) {
+// `x.shape`, `images.size()`, `*x.shape`: as large as a batch of the network's input, which the
+// tensor is by its name.
+bool is_shape_of_input(const Expr& size) {
   const Expr* part = size.kind == ExprKind::starred ? size.children().front() : &size;
   const bool is_method =
       part->call() != nullptr && part->call()->method == "size" && part->call()->arguments.empty();
@@ -356,10 +356,10 @@ bool is_whole_shape(const Expr& size) {
   const Expr* whole = is_method  ? part->call()->receiver
                       : is_shape ? part->children().front()
                                  : nullptr;
-  return whole != nullptr &&
-         !contains_any(lower(last_name(whole)),
-                       {"logit", "embed", "feat", "label", "score", "pred", "prob", "loss", "mask",
-                        "target", "out", "hidden", "token", "id", "len", "mean", "mu", "sigma"});
+  const std::string name = lower(last_name(whole));
+  return is_one_of(name,
+                   {"x", "x0", "x_0", "x_t", "x_start", "data", "batch", "input", "inputs"}) ||
+         contains_any(name, {"img", "image", "pixel", "frame", "video"});
 }
 
 // The sizes of the tensor, as written: of zeros(a, b) and zeros((a, b)); of randint(0, 9, (a, b))
@@ -387,13 +387,13 @@ std::vector<const Expr*> sizes_of(const Call& maker) {
   return {whole->children().begin(), whole->children().end()};
 }
 
-// From about a megabyte on: known sizes, all of another tensor, a square, or an image and the like
-// for each sample. Labels, times and masks of one value a sample are not.
+// From about a megabyte on: known sizes, those of the input where that is large, a square, or an
+// image and the like for each sample. Labels, times and masks of one value a sample are not.
 bool is_large(const SourceFacts& facts, const Call& maker) {
   constexpr double kManyElements = 256 * 1024;
   const std::vector<const Expr*> sizes = sizes_of(maker);
-  if (std::ranges::any_of(sizes, [](const Expr* size) { return is_whole_shape(*size); })) {
-    return true;
+  if (std::ranges::any_of(sizes, [](const Expr* size) { return is_shape_of_input(*size); })) {
+    return has_large_samples(facts, *maker.file);
   }
   double known = 1;
   std::size_t open = 0;
@@ -506,8 +506,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
       if (steps) add_step(facts, *call->statement, finding);
       const auto makers = makers_in(facts, *maker);
       const bool costs =
-          std::ranges::any_of(makers, [&](const Call* one) { return is_large(facts, *one); }) ||
-          loop_in_step(facts, *call->statement, call->expr) != nullptr;
+          std::ranges::any_of(makers, [&](const Call* one) { return is_large(facts, *one); });
       if (!steps || !costs) finding.own_level = Level::info;
       findings.push_back(std::move(finding));
     }

@@ -160,6 +160,20 @@ bool copies_by_hand(const SourceFacts& facts, const File& file) {
   });
 }
 
+// A function that makes loaders for all kinds of data, some of them tensors that may be on the GPU,
+// which cannot be pinned.
+bool may_read_from_gpu(const SourceFacts& facts, const Call& loader) {
+  const Expr* dataset = dataset_of(loader);
+  if (dataset == nullptr || dataset->call() != nullptr) return false;
+  return std::ranges::any_of(script::origins(facts, *dataset), [](const Expr* origin) {
+    const Call* made = origin->call();
+    return made != nullptr && made->name == "torch.utils.data.TensorDataset" &&
+           std::ranges::any_of(made->arguments, [](const Argument& argument) {
+             return argument.value->type->residence != Residence::host;
+           });
+  });
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings, of_evaluation;
   for (const Call* loader : training_loaders(facts)) {
@@ -187,6 +201,11 @@ std::vector<Finding> find(const SourceFacts& facts) {
       finding.own_level = Level::info;
       finding.evidence.push_back(
           Evidence::to_check("nothing here says that a batch is larger than some 100 KB"));
+    }
+    if (may_read_from_gpu(facts, *loader)) {
+      finding.own_level = Level::info;
+      finding.evidence.push_back(Evidence::to_check(
+          "some callers pass a TensorDataset: tensors of the GPU cannot be pinned"));
     }
     (is_for_evaluation(facts, *loader) ? of_evaluation : findings).push_back(std::move(finding));
   }

@@ -231,6 +231,8 @@ bool may_be_numbers(const WeightList& list, const Statement& loop, const Stateme
 
 std::optional<Finding> judge(const SourceFacts& facts, const File& file, const Statement& loop) {
   if (loop.kind != StatementKind::for_) return std::nullopt;
+  // Of gradients that are zeroed another rule speaks.
+  if (loop.function != nullptr && loop.function->name == "zero_grad") return std::nullopt;
   WeightList list = lists_parameters(loop.value);
   if (list.shown == nullptr) list = weights_by_key(loop);
   if (list.shown == nullptr || (list.call != nullptr && is_small(facts, *list.call)))

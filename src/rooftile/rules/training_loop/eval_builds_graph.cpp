@@ -12,6 +12,7 @@
 #include "rooftile/analysis/source/tutorials.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/path.h"
 #include "rooftile/script/reach/ways_up.h"
 
 namespace rooftile {
@@ -326,38 +327,58 @@ Fix fix_for(const SourceFacts& facts, const Loop& loop) {
   return fix;
 }
 
-// A loop over epochs that has no other one inside, as one over tasks has.
-bool is_plain_epoch(const Statement& statement) {
+// Whether the statement holds a loop of the role, itself or in functions that it runs.
+bool holds_loop(const SourceFacts& facts, const Statement& statement, LoopRole role) {
   constexpr int kManyLevels = 6;
-  if (statement.loop == nullptr || statement.loop->role != LoopRole::epoch) return false;
-  const auto is_epoch_inside = [&](const Loop* loop) { return loop->role == LoopRole::epoch; };
-  bool found = false;
-  for_statements(statement.body, [&](const Statement& inner) {
-    found = found || (inner.loop != nullptr && is_epoch_inside(inner.loop));
+  const auto is_inside = [&](const Call& call) {
+    return call.statement != nullptr && is_within(*call.statement, statement);
+  };
+  return std::ranges::any_of(facts.loops(role), [&](const Loop* loop) {
+    if (loop->statement == &statement) return false;
+    return is_within(*loop->statement, statement) ||
+           (loop->function != nullptr && any_call_above(*loop->function, kManyLevels, is_inside));
   });
-  for (const Call* call : calls_inside(statement)) {
-    if (found || call->target == nullptr) continue;
-    for_functions_below(*call->target, kManyLevels, [&](const FunctionDef& one) {
-      for (const Loop* loop : one.file->loops) {
-        found = found || (loop->function == &one && is_epoch_inside(loop));
-      }
-      return !found;
-    });
-  }
-  return !found;
 }
 
-// Whether a training runs it in each epoch, or between its steps.
-bool runs_each_epoch(const Statement& statement, int depth = 0) {
+// A loop over epochs that has no other one inside, as one over tasks has, nor nothing but
+// evaluations.
+bool is_plain_epoch(const SourceFacts& facts, const Statement& statement, bool trains) {
+  return statement.loop != nullptr && statement.loop->role == LoopRole::epoch &&
+         !holds_loop(facts, statement, LoopRole::epoch) &&
+         (trains || holds_loop(facts, statement, LoopRole::training_step));
+}
+
+// `if epoch % n == 0:` around it in its function, with an n that is large or not known; not one
+// that counts steps.
+bool is_rare(const SourceFacts& facts, const Statement& statement) {
+  constexpr std::int64_t kOften = 10;
+  bool is_rare = false;
+  for (const source::PathStep& step : path_to(facts, statement)) {
+    if (step.loop != nullptr) {
+      if (step.loop->role == LoopRole::training_step) return false;
+      continue;
+    }
+    const Value& interval = step.guard.interval;
+    const bool is_counted = step.guard.kind == GuardKind::every_n && !step.guard.negated;
+    is_rare = is_rare ||
+              (is_counted && (interval.kind != ValueKind::integer || interval.integer >= kOften));
+  }
+  return is_rare;
+}
+
+// Whether a training runs it in each epoch or every few, or between its steps.
+bool runs_each_epoch(const SourceFacts& facts, const Statement& statement, int depth = 0) {
   constexpr int kMaxLevels = 5;
+  if (is_rare(facts, statement)) return false;
   for (const Statement* at = statement.parent; at != nullptr; at = at->parent) {
     if (at->kind == StatementKind::function) break;
     const bool is_step = at->loop != nullptr && at->loop->role == LoopRole::training_step;
-    if (is_step || is_plain_epoch(*at)) return true;
+    // A step that a library takes is not seen: what calls the evaluation may have it.
+    if (is_step || is_plain_epoch(facts, *at, depth > 0)) return true;
   }
   if (statement.function == nullptr || depth == kMaxLevels) return false;
   return std::ranges::any_of(statement.function->callers, [&](const Call* caller) {
-    return caller->statement != nullptr && runs_each_epoch(*caller->statement, depth + 1);
+    return caller->statement != nullptr && runs_each_epoch(facts, *caller->statement, depth + 1);
   });
 }
 
@@ -366,9 +387,8 @@ bool runs_each_epoch(const Statement& statement, int depth = 0) {
 // small part of it.
 bool takes_little(const SourceFacts& facts, const Loop& loop) {
   if (loop.loader == nullptr && asks_for_actions(facts, loop)) return true;
-  const auto programs = training_programs_of(facts, *loop.file);
-  const auto is_lesson = [&](const Program* program) { return is_tutorial(facts, *program); };
-  return std::ranges::all_of(programs, is_lesson) || !runs_each_epoch(*loop.statement);
+  return training_programs_of(facts, *loop.file).empty() || is_lesson(facts, *loop.file) ||
+         !runs_each_epoch(facts, *loop.statement);
 }
 
 std::vector<Finding> find(const SourceFacts& facts) {

@@ -9,6 +9,7 @@
 #include "rooftile/script/reach/passes.h"
 #include "rooftile/script/reach/path.h"
 #include "rooftile/script/reach/programs.h"
+#include "rooftile/script/reach/refused.h"
 #include "rooftile/script/reach/unused.h"
 #include "rooftile/workload/source_store.h"
 #include "rooftile/workload/source_walks.h"
@@ -198,6 +199,7 @@ bool is_started(const SourceFacts& facts, const FunctionDef& function) {
 }
 
 bool works_out_run(const SourceFacts& facts, const FunctionDef& function) {
+  if (is_refused(facts, function)) return false;
   if (function.outer != nullptr) return is_run(facts, *function.outer);
   if (function.class_def != nullptr && !is_made(facts, *function.class_def)) return false;
   if (function.callers.empty()) {  // a library calls it, or it is handed over
@@ -208,9 +210,18 @@ bool works_out_run(const SourceFacts& facts, const FunctionDef& function) {
                              [&](const Call* caller) { return is_sure(facts, *caller); });
 }
 
+const FunctionDef* constructor_of(const ClassDef& def) {
+  for (const ClassDef* each : lineage(&def)) {
+    if (const FunctionDef* init = each->method("__init__")) return init;
+  }
+  return nullptr;
+}
+
 // A settings file names it, or some call that is sure to run makes it or what derives from it.
 // Where no call is seen that makes it, each of what the user may choose from is a run.
 bool works_out_made(const SourceFacts& facts, const ClassDef& def) {
+  const FunctionDef* init = constructor_of(def);
+  if (init != nullptr && is_refused(facts, *init)) return false;
   const auto& calls = facts.calls(def.full_name);
   if (facts.store().kept<NamedInSettings>().names.contains(def.name)) return true;
   const auto makes = [&](const Call* call) { return is_sure(facts, *call); };
