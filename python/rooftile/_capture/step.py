@@ -143,7 +143,7 @@ class _Pass:
         def run(seen_as_gpu: bool) -> tuple[Recorder, _Facts]:
             return self.on_copy(*_faked(self.model), seen_as_gpu)
 
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), _without_collections():
             try:
                 return _as_it_insists(run)
             finally:
@@ -152,7 +152,7 @@ class _Pass:
     def on_copy(self, model: Any, fake_mode: Any, seen_as_gpu: bool = False,
                 forward_alone: bool = False) -> tuple[Recorder, _Facts]:
         torch.manual_seed(0)
-        with fake_mode, followed():
+        with fake_mode, followed(), _without_collections():
             args, kwargs = self._given(lambda tensor: _as_fake(tensor, fake_mode))
             return self._run(model, args, kwargs, False, seen_as_gpu, forward_alone)
 
@@ -317,6 +317,20 @@ def _as_it_insists(run: Callable[[bool], tuple[Recorder, _Facts]]) -> tuple[Reco
             return run(True)
         except Exception:
             raise error from None
+
+
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """Garbage in cycles stays until the end: fake tensors have no memory, and each search walks through all that the
+    imported libraries hold.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _holds_fake(value: object, depth: int = 0) -> bool:
