@@ -6,6 +6,7 @@ tests, with the names that the built one has: a release takes minutes to build.
 
 import base64
 import hashlib
+import importlib.util
 import json
 import os
 import pathlib
@@ -145,6 +146,48 @@ class Wheel(unittest.TestCase):
             subprocess.run([folder / "rooftile", "--version"], check=True, capture_output=True)
             times.append(time.perf_counter() - begin)
         self.assertLess(min(times), MOST_START_S)
+
+
+@unittest.skipUnless(importlib.util.find_spec("pathspec") and (ROOT / ".git").exists(), "no pathspec, or no checkout")
+class SourceDistribution(unittest.TestCase):
+    """Which files of the repository `python -m build --sdist` takes: those that it tracks without the excluded ones."""
+
+    @classmethod
+    def setUpClass(cls):
+        import pathspec
+
+        text = (ROOT / "pyproject.toml").read_text()
+        excluded = json.loads(re.search(r"(?m)^sdist\.exclude = (\[.*\])", text)[1])
+        tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+        cls.without = pathspec.PathSpec.from_lines("gitignore", excluded)
+        cls.files = {path for path in tracked.splitlines() if not cls.without.match_file(path)}
+
+    def assert_held(self, patterns):
+        for pattern in patterns:
+            named = {str(path.relative_to(ROOT)) for path in ROOT.glob(pattern) if not path.name.endswith("_test.cpp")}
+            with self.subTest(pattern=pattern):
+                self.assertTrue(named)
+                self.assertEqual(named - self.files, set())
+
+    def test_what_cmake_reads(self):
+        program = (ROOT / "CMakeLists.txt").read_text().partition("if(ROOFTILE_TESTS)\n  find_package")[0]
+        globs = re.findall(r"file\(GLOB(_RECURSE)? \w+ CONFIGURE_DEPENDS ([^)]*)\)", program)
+        self.assertGreater(len(globs), 5)
+        for recursive, patterns in globs:
+            self.assert_held(re.sub(r"/(?=[^/]*$)", "/**/", one) if recursive else one for one in patterns.split())
+        self.assert_held(re.findall(r"(?m)^include\((.*)\)", program))
+        self.assert_held(("CMakeLists.txt", "CMakePresets.json", "src/**/*.h", "cmake/*.cmake"))
+
+    def test_what_the_package_and_its_dependencies_need(self):
+        self.assert_held(("pyproject.toml", "README.md", "LICENSE", "python/rooftile/**/*.py",
+                          "python/rooftile/py.typed", "tools/install_dependencies", "tools/progress.sh", "tools/fetch_sdist.py",
+                          "tools/requirements/*.txt"))
+
+    def test_nothing_else(self):
+        folders = {path.partition("/")[0] for path in self.files if "/" in path}
+        self.assertEqual(folders, {"cmake", "data", "python", "src", "tools"})
+        self.assertFalse([path for path in self.files if path.endswith("_test.cpp")])
+        self.assertTrue(self.without.match_file("build/wheel/rooftile"))
 
 
 if __name__ == "__main__":
