@@ -189,6 +189,7 @@ def required(model: Any) -> list[str]:
 
 # Latents, images and videos where the config does not say their sizes; words of the prompt's hidden states.
 _LATENT, _PICTURE, _LATENT_FRAMES, _PICTURE_FRAMES, _WAVE, _PROMPT, _WIDTH = 64, 256, 5, 9, 1024, 128, 768
+_IN = ("in_channels", "in_features")
 _TIMES = 6  # height and width as they were, of the crop's corner, and as they shall be
 _TEXT = ("encoder_hid_dim", "caption_channels", "text_embed_dim", "text_dim", "cap_feat_dim", "joint_attention_dim",
          "cross_attention_dim")
@@ -267,7 +268,9 @@ def diffusion_size(model: Any, sample: Input, seq: Optional[int], name: str) -> 
 
 
 def samples(model: Any, batch: int) -> tuple[list[Input], tuple[int, int]]:
-    """Forms of what is denoised or encoded, the likeliest first, by the first layer that may take it."""
+    """Forms of what is denoised or encoded, the likeliest first, by the first layer that may take it: one of as many
+    channels, else one of rows of several times its channels, as patches of a picture are.
+    """
     import torch
 
     config, nn = model.config, torch.nn
@@ -286,19 +289,12 @@ def samples(model: Any, batch: int) -> tuple[list[Input], tuple[int, int]]:
     orders = {nn.Conv3d: [video, image], nn.Conv2d: [image, by_frame, video], nn.Conv1d: [wave, rows],
               nn.Linear: [rows, image, video, by_frame, last]}
     layers = [layer for layer in model.modules() if type(layer) in orders]
-    fitting = [layer for layer in layers if _takes(layer, channels)]
+    exact = [layer for layer in layers if channels in (getattr(layer, name, None) for name in _IN)]
+    patches = [layer for layer in layers if type(layer) is nn.Linear and layer.in_features % channels == 0]
     convolutions = [layer for layer in layers if type(layer) is not nn.Linear]
-    first = next(iter(fitting or convolutions), None)
+    first = next(iter(exact or patches or convolutions), None)
     forms = orders[nn.Conv2d if first is None else type(first)]
     stated = documented_sizes(model, next(iter(inspect.signature(model.forward).parameters)))
     if stated is not None and len(stated[1]) == 2 and isinstance(config.get(stated[1][1]), int):
         forms = [Input((batch, config[stated[1][1]])), *forms]
-    elif stated is not None:
-        forms = sorted(forms, key=lambda form: len(form.shape) != len(stated[1]))
     return forms, side
-
-
-def _takes(layer: Any, channels: int) -> bool:
-    """Whether it may be the first layer: patches of a picture are rows of several times its channels."""
-    wide = getattr(layer, "in_channels", None)
-    return bool(wide == channels) if wide is not None else layer.in_features % channels == 0

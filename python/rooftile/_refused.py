@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import math
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any, Optional
@@ -58,6 +59,7 @@ class Refusal:
     layer: Optional[tuple[Any, Any]]
     statement: Optional[ast.stmt]
     names: dict[str, Any]  # of the frame of the statement
+    around: list[dict[str, Any]]  # names, with their values, of the statements that led to it, the nearest first
 
     @classmethod
     def of(cls, error: BaseException, watch: LayerWatch, package: str) -> Refusal:
@@ -65,8 +67,9 @@ class Refusal:
         frames = [(frame, line) for frame, line in frames_of(error.__traceback__) if package_of(frame) == package]
         outermost = next((line for frame, line in frames if frame.f_code.co_name == "forward"), 0)
         frame, line = frames[-1] if frames else (None, 0)
+        around = [named_in(statement(*before), before[0].f_locals) for before in reversed(frames[:-1])]
         return cls(error, (watch.entered, outermost), watch.inside(), None if frame is None else statement(frame, line),
-                   {} if frame is None else dict(frame.f_locals))
+                   {} if frame is None else dict(frame.f_locals), around)
 
     @property
     def message(self) -> str:
@@ -78,9 +81,26 @@ class Refusal:
         """Whether the model checks for it."""
         return isinstance(self.statement, ast.Raise)
 
+    @property
+    def is_about_axes(self) -> bool:
+        """Whether the message is about how many axes a tensor has."""
+        return re.search(r"[Nn]umber of dim|dims?\(|\d-?D\b|unpack|spatial dim", self.message) is not None
+
     def sizes(self) -> list[int]:
         """Whole numbers of the message, each once."""
         return list(dict.fromkeys(int(found) for found in re.findall(r"(?<![\w.])\d+(?![\w.]*\.\d)", str(self.error))))
+
+    def words(self) -> str:
+        """The message without its numbers."""
+        return re.sub(r"\d+", "", self.message)
+
+    def numbers(self) -> list[tuple[int, int]]:
+        """Numbers of the message, and behind the sizes of a shape their product, each with the place of its shape."""
+        found: list[tuple[int, int]] = []
+        for place, (shape, number) in enumerate(re.findall(r"\[(\d+(?:, \d+)+)\]|(\d+)", self.message)):
+            sizes = [int(size) for size in (number or shape).split(",")]
+            found += [(place, size) for size in (sizes if number else [*sizes, math.prod(sizes)])]
+        return found
 
     def unpacked(self) -> Optional[tuple[str, Any, list[str]]]:
         """The tensor whose sizes the statement takes apart, its name first, and the names of these sizes:
@@ -96,18 +116,25 @@ class Refusal:
 
     def used(self) -> dict[str, Any]:
         """The names in the statement with their values."""
-        nodes = [] if self.statement is None else \
-            [node.id for node in ast.walk(self.statement) if isinstance(node, ast.Name)]
-        return {name: self.names[name] for name in nodes if name in self.names}
+        return named_in(self.statement, self.names)
 
     def absent(self) -> list[str]:
-        """Names in the statement that are None."""
-        return [name for name, value in self.used().items() if value is None]
+        """Names in the statement that are None, and where it is about one, in those that led to it."""
+        found = [name for name, value in self.used().items() if value is None]
+        if found or "NoneType" in self.message:
+            found += [name for names in self.around for name, value in names.items() if value is None]
+        return list(dict.fromkeys(found))
 
     def shapes(self) -> set[tuple[int, ...]]:
         """Of what the statement uses, and of what the layer was given."""
         found = {tuple(value.shape) for value in self.used().values() if hasattr(value, "shape")}
         return found | ({self.layer[1]} if self.layer is not None and self.layer[1] is not None else set())
+
+
+def named_in(found: Optional[ast.stmt], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The names in a statement with their values."""
+    nodes = [] if found is None else [node.id for node in ast.walk(found) if isinstance(node, ast.Name)]
+    return {name: values[name] for name in nodes if name in values}
 
 
 def frames_of(trace: Optional[TracebackType]) -> Iterator[tuple[FrameType, int]]:

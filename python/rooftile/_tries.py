@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from functools import partial
+from typing import Any, Callable, Optional
 
 from ._documented import Forms, optional_arguments
 from ._input import Input
@@ -19,6 +21,8 @@ MOST_STEPS = 12  # one after the other
 MOST_ASIDE = 3  # that fail in another way, and no later
 _LONGER = 64  # a list for layers, each of which takes one of it
 _WIDEST = 1 << 16  # a size in a message that may be one of an input
+_LONGEST = 1 << 20  # a size that may be meant
+MOST_EQUAL = 2  # sizes that one message may mean for one axis
 
 Kwargs = dict[str, Any]
 Path = tuple[Any, ...]  # keys of a tensor in the arguments
@@ -40,12 +44,18 @@ class Search:
         self._package = type(model).__module__.partition(".")[0]
         self._end = time.process_time() + MOST_SECONDS
         self._left = MOST_TRIES
-        self._seen: set[str] = set()
+        self._tried: dict[str, Optional[Refusal]] = {}
+        self._followed: set[str] = set()
 
     def refusal(self, kwargs: Kwargs) -> Optional[Refusal]:
         """Why the module does not run with them; None where it does."""
-        self._left -= 1
-        self._seen.add(repr(kwargs))
+        key = repr(kwargs)
+        if key not in self._tried:
+            self._left -= 1
+            self._tried[key] = self._refusal(kwargs)
+        return self._tried[key]
+
+    def _refusal(self, kwargs: Kwargs) -> Optional[Refusal]:
         with LayerWatch() as watch:
             try:
                 self._run(kwargs)
@@ -80,7 +90,8 @@ class Search:
             if other is None:
                 steps.pop()
                 steps[len(steps):] = [] if len(steps) > MOST_STEPS else last.aside[::-1]
-            elif repr(other) not in self._seen:
+            elif repr(other) not in self._followed:
+                self._followed.add(repr(other))
                 refusal = self.refusal(other)
                 if refusal is None:
                     return Found(other, None)
@@ -97,14 +108,16 @@ class Search:
     def _proposals(self, kwargs: Kwargs, refusal: Refusal, forms: Optional[Forms]) -> Iterator[Kwargs]:
         yield from of_layer(kwargs, refusal)
         yield from of_rank(kwargs, refusal, forms)
+        yield from of_joined(kwargs, refusal)
         if forms is not None:
             yield from of_absence(self._model, kwargs, refusal, forms)
             yield from of_dicts(kwargs, refusal, forms)
         yield from of_type(kwargs, refusal)
-        yield from of_sizes(kwargs, refusal)
-        yield from of_lists(kwargs, refusal)
-        if forms is not None:
-            yield from of_other_forms(kwargs, refusal, forms)
+        twice: list[Kwargs] = []
+        sizes = (of_growth(kwargs, refusal, self.refusal, twice), of_sizes(kwargs, refusal), of_lists(kwargs, refusal))
+        others = of_other_forms(kwargs, refusal, forms) if forms is not None else ()
+        yield from itertools.chain(others, *sizes) if refusal.is_about_axes else itertools.chain(*sizes, others)
+        yield from twice
         yield from without_one(self._model, kwargs)
 
 
@@ -241,6 +254,17 @@ def of_rank(kwargs: Kwargs, refusal: Refusal, forms: Optional[Forms]) -> Iterato
             yield from with_tensor(kwargs, path, reshaped(value, (value.shape[0], 1, *value.shape[1:])))
 
 
+def of_joined(kwargs: Kwargs, refusal: Refusal) -> Iterator[Kwargs]:
+    """As many axes as another argument has that the same statement uses, with its sizes behind the channels."""
+    used = [name for name in refusal.used() if hasattr(kwargs.get(name), "shape")]
+    for one, other in itertools.permutations(used, 2):
+        shape, wanted = kwargs[one].shape, kwargs[other].shape
+        if 2 < len(shape) < len(wanted):
+            missing = len(wanted) - len(shape)
+            for axes in (wanted[2:], (*wanted[2:2 + missing], *shape[2:])):
+                yield from with_tensor(kwargs, (one,), reshaped(kwargs[one], (*shape[:2], *axes)))
+
+
 def with_axes(shape: Sequence[int], names: Sequence[str], forms: Optional[Forms]) -> list[int]:
     """Sizes of these names: of the shape, from its ends on, and between them what the names tell."""
     missing = len(names) - len(shape)
@@ -290,6 +314,54 @@ def of_type(kwargs: Kwargs, refusal: Refusal) -> Iterator[Kwargs]:
             for other in ("bool", "float32") if is_mask else ("float32",) if kind == "int64" else ("int64",):
                 if other != kind:
                     yield replaced(kwargs, path, typed(value, other))
+
+
+def of_growth(kwargs: Kwargs, refusal: Refusal, attempt: Callable[[Kwargs], Optional[Refusal]],
+              further: list[Kwargs]) -> Iterator[Kwargs]:
+    """One size such that two numbers of the message are the same: the message at twice the size tells how they grow.
+    Where twice the size comes further, it is one of `further`.
+    """
+    if len({number for _, number in refusal.numbers()}) < 2:
+        return
+    for path, value in latest_first(kwargs, refusal):
+        for axis in reversed(range(1, len(value.shape))):
+            size = value.shape[axis]
+            sized = partial(with_size, kwargs, path, value, axis)
+            for twice in sized(2 * size):
+                other = attempt(twice)
+                if other is None or other.came > refusal.came:
+                    further.append(twice)
+                elif other.words() == refusal.words():
+                    for right in equal_at(size, refusal.numbers(), other.numbers()):
+                        if len(value.shape) == 3 and right < value.shape[3 - axis] < size:  # rows where waves are taken
+                            yield from with_tensor(kwargs, path, reshaped(value, swapped(value.shape, axis, right)))
+                        yield from sized(right)
+
+
+def with_size(kwargs: Kwargs, path: Path, value: Any, axis: int, size: int) -> Iterator[Kwargs]:
+    """The arguments with another size of one axis."""
+    yield from with_tensor(kwargs, path, reshaped(value, (*value.shape[:axis], size, *value.shape[axis + 1:])))
+
+
+def swapped(shape: Sequence[int], axis: int, size: int) -> list[int]:
+    """Of three axes, the second and the third in the other order, with this size in the place of that of one."""
+    return [shape[0], *((size, shape[1]) if axis == 1 else (shape[2], size))]
+
+
+def equal_at(size: int, numbers: Sequence[tuple[int, int]], at_twice: Sequence[tuple[int, int]]) -> list[int]:
+    """The sizes at which two numbers of a message, not of one shape, are equal that grow evenly with a size; first of
+    those that stand together.
+    """
+    found: list[tuple[int, int]] = []
+    for ((place, one), (_, one_at_twice)), ((other_place, other), (_, other_at_twice)) in \
+            itertools.combinations(zip(numbers, at_twice), 2):
+        apart = one - other
+        nearer = apart - (one_at_twice - other_at_twice)
+        if place != other_place and apart and nearer and apart * size % nearer == 0:
+            right = size + apart * size // nearer
+            if 1 < right < _LONGEST:  # a 1 in a message is the number of an axis
+                found.append((other_place - place, right))
+    return list(dict.fromkeys(right for _, right in sorted(found)))[:MOST_EQUAL]
 
 
 def of_sizes(kwargs: Kwargs, refusal: Refusal) -> Iterator[Kwargs]:

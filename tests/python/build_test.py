@@ -199,6 +199,64 @@ class InputsByTrying(unittest.TestCase):
         found = self.taken(Model(), {"x": Input((2, 5)), "cond": Input((2, 3))})
         self.assertEqual(found, {"x": (2, 7), "cond": (2, 7)})
 
+    def test_a_size_that_an_error_only_depends_on(self):
+        import torch
+        from torch import nn
+
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = nn.Linear(25, 4)
+
+            def forward(self, x, cond):
+                return self.layer(torch.cat([x.repeat(1, 1, 2), cond.flatten(1)[:, None].expand(-1, 8, -1)], -1))
+
+        found = self.taken(Model(), {"x": Input((2, 8, 4)), "cond": Input((2, 3, 5))})
+        self.assertEqual(found, {"x": (2, 8, 5), "cond": (2, 3, 5)})
+
+    def test_samples_with_the_channels_first(self):
+        from torch import nn
+
+        class Model(nn.Module):
+            def forward(self, x):
+                return nn.functional.conv1d(x.repeat(1, 4, 1), x.new_empty(7, 8, 1))
+
+        self.assertEqual(self.taken(Model(), {"x": Input((2, 64, 3))}), {"x": (2, 2, 64)})
+
+    def test_as_many_axes_as_what_an_argument_is_joined_with(self):
+        import torch
+        from torch import nn
+
+        class Model(nn.Module):
+            def forward(self, x, cond):
+                if x.shape[1] != 4:
+                    raise ValueError("x has no 4 channels")
+                return torch.cat([x, cond], dim=1)
+
+        found = self.taken(Model(), {"x": Input((2, 4, 3, 8, 8)), "cond": Input((2, 1, 9, 9))})
+        self.assertEqual(found, {"x": (2, 4, 3, 8, 8), "cond": (2, 1, 3, 8, 8)})
+
+    def test_an_argument_that_is_missing_further_inside(self):
+        from torch import nn
+
+        class Pooling(nn.Module):
+            def forward(self, states, mask):
+                return states * mask.to(states.dtype)[..., None]
+
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.pooling = Pooling()
+
+            def forward(self, x, attention_mask=None):
+                return self.pooling(x, attention_mask)
+
+        model = Model()
+        forms = self.forms(model, {"x": Input((2, 8, 5)), "attention_mask": Input((2, 8), "bool")})
+        built = _build.Built(model, [_build.Given({"x": Input((2, 8, 5))}, [], forms)])
+        given, _ = _build.first_that_runs(built, _build.Wanted())
+        self.assertEqual(given.kwargs["attention_mask"], Input((2, 8), "bool"))
+
     def test_indices_of_a_table(self):
         from torch import nn
 
@@ -304,6 +362,12 @@ class FormsOfSamples(unittest.TestCase):
                              (nn.Linear(4, 8), (2, 64, 4)), (nn.Conv1d(4, 8, 3), (2, 4, 1024))):
             with self.subTest(layer=layer):
                 self.assertEqual(self.first(layer, **sizes)["hidden_states"].shape, shape)
+
+    def test_a_layer_of_as_many_channels_before_one_of_several_times_them(self):
+        from torch import nn
+
+        into = nn.ModuleList([nn.Linear(32, 8), nn.Conv2d(4, 8, 3)])
+        self.assertEqual(self.first(into, in_channels=4, sample_size=16)["hidden_states"].shape, (2, 4, 16, 16))
 
     def test_what_the_config_has(self):
         from torch import nn
