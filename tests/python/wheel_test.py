@@ -180,8 +180,8 @@ class SourceDistribution(unittest.TestCase):
 
     def test_what_the_package_and_its_dependencies_need(self):
         self.assert_held(("pyproject.toml", "README.md", "LICENSE", "python/rooftile/**/*.py",
-                          "python/rooftile/py.typed", "tools/install_dependencies", "tools/progress.sh", "tools/fetch_sdist.py",
-                          "tools/requirements/*.txt"))
+                          "python/rooftile/py.typed", "tools/install_dependencies", "tools/progress.sh",
+                          "tools/fetch_sdist.py", "tools/requirements/*.txt"))
 
     def test_nothing_else(self):
         folders = {path.partition("/")[0] for path in self.files if "/" in path}
