@@ -34,11 +34,13 @@ void blank(std::string& text, std::size_t begin, std::size_t end) {
   }
 }
 
-// A magic at the start of a line: %matplotlib inline, !pip install, ?help. Inside of an indented
-// block it leaves `pass`, so that the block is not empty.
+// A magic at the start of a line: %matplotlib inline, !pip install, ?help, with the lines that a
+// backslash adds to it. Inside of an indented block it leaves `pass`, so that the block is not
+// empty.
 void neutralise_magics(std::string& text) {
   bool other_language = false;
   bool first = true;
+  bool goes_on = false;
   for (std::size_t begin = 0; begin < text.size();) {
     std::size_t end = text.find('\n', begin);
     if (end == std::string::npos) end = text.size();
@@ -49,9 +51,11 @@ void neutralise_magics(std::string& text) {
       other_language = line.starts_with("%%") && !is_python_magic(line);
       first = false;
     }
-    const bool magic = !line.empty() && (line[0] == '%' || line[0] == '!' || line[0] == '?');
+    const bool starts = !line.empty() && (line[0] == '%' || line[0] == '!' || line[0] == '?');
+    const bool magic = starts || goes_on;
+    const bool indented = start > begin && end - start >= 4 && !other_language && !goes_on;
+    goes_on = magic && line.ends_with('\\');
     if (other_language || magic) {
-      const bool indented = start > begin && end - start >= 4 && !other_language;
       blank(text, begin + (indented ? start - begin : 0), end);
       if (indented) text.replace(start, 4, "pass");
     }

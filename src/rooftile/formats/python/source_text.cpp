@@ -24,7 +24,8 @@ std::size_t character_size(std::string_view text, std::size_t at) {
 }
 
 bool is_plain(std::string_view text) {
-  return std::ranges::all_of(text, [](char c) { return static_cast<signed char>(c) >= 0x09; });
+  return std::ranges::all_of(
+      text, [](char c) { return static_cast<signed char>(c) >= 0x09 && c != '\r'; });
 }
 
 bool contains(std::string_view bytes, std::string_view word) {
@@ -48,6 +49,8 @@ Result<std::string> clean_text(std::string bytes) {
       continue;
     }
     if (c < 0x09) bytes[i] = ' ';
+    const bool ends_line = c == '\r' && (i + 1 == bytes.size() || bytes[i + 1] != '\n');
+    if (ends_line) bytes[i] = '\n';
     ++i;
   }
   return bytes;

@@ -10,8 +10,8 @@
 
 namespace rooftile::python {
 
-// Replaces bytes that are no UTF-8 (latin-1 and the like) and control characters, one for one.
-// Binary content and UTF-16 are errors.
+// Replaces bytes that are no UTF-8 (latin-1 and the like) and control characters, one for one, and
+// carriage returns that end a line alone, as Python does. Binary content and UTF-16 are errors.
 Result<std::string> clean_text(std::string bytes);
 
 // Whether a file can matter to us: it names PyTorch or a library on top of it.

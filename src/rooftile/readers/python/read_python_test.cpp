@@ -204,7 +204,8 @@ TEST(ReadPython, SurvivesWhatIsNoPython3) {
   for (const char* text : {"print 'a', b\nimport torch\ntorch.compile(x)\n",
                            "def f(:\n  pass\nimport torch\ntorch.compile(x)\n",
                            "# \xE9\nimport torch\nx = '\xE9'\ntorch.compile(x)\n",
-                           "\xEF\xBB\xBFimport torch\r\ntorch.compile(x)\r\n"}) {
+                           "\xEF\xBB\xBFimport torch\r\ntorch.compile(x)\r\n",
+                           "import torch  # lines as of a Mac\rtorch.compile(x)\r"}) {
     EXPECT_EQ(facts_of(text).calls("torch.compile").size(), 1U) << text;
   }
   EXPECT_FALSE(read_python_text("a.py", std::string_view("a\0b", 3)).has_value());
@@ -215,8 +216,10 @@ TEST(ReadPython, ReadsNotebooks) {
       {"cell_type": "markdown", "source": ["text"]},
       {"cell_type": "code", "source": ["%matplotlib inline\n", "import torch"]},
       {"cell_type": "code", "source": "%%bash\nls"},
-      {"cell_type": "code", "source": ["!pip install x\n", "\n", "torch.compile(x)"]}]})json");
+      {"cell_type": "code", "source": ["!pip install x \\\n", "    --upgrade\n",
+       "torch.compile(x)"]}]})json");
   ASSERT_TRUE(facts.has_value());
+  EXPECT_FALSE(facts->files.front()->has_errors);
   const Call& call = only(facts->calls("torch.compile"));
   EXPECT_EQ(call.file->place(call.expr->range.begin), (Place{3, 1, 4}));
 }
