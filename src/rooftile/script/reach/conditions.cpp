@@ -206,19 +206,6 @@ std::unordered_set<const Expr*> conditions_of_training(const SourceFacts& facts,
   return conditions;
 }
 
-// `if config.train_data:` with nothing for a default: who runs the program gives one.
-bool leads_to_only_training(const SourceFacts& facts, const Guard& guard) {
-  if (guard.negated || guard.statement == nullptr) return false;
-  const auto programs = facts.programs_of(*guard.statement->file);
-  return std::ranges::any_of(programs, [&](const Program* program) {
-    if (program->entry != guard.statement->file || !program->trains_on_gpu) return false;
-    auto& known = facts.store().kept<TrainingConditions>().by_program;
-    const auto [entry, is_new] = known.try_emplace(program);
-    if (is_new) entry->second = conditions_of_training(facts, *program);
-    return entry->second.contains(guard.expr);
-  });
-}
-
 // `if targets is not None:` in a function that no call leads to, or that gets `**batch`: who trains
 // passes them.
 bool asks_for_targets(const Guard& guard, const Call* by) {
@@ -337,6 +324,18 @@ bool is_setting_of_caller(const SourceFacts& facts, const Call& by, const Guard&
   while (root->kind == ExprKind::attribute && !root->children().empty()) root = root->children()[0];
   return !given->type->is(TypeKind::tensor) &&
          is_one_of(root->word(), {"self", "args", "opt", "opts", "config", "cfg", "hparams"});
+}
+
+bool leads_to_only_training(const SourceFacts& facts, const Guard& guard) {
+  if (guard.negated || guard.statement == nullptr) return false;
+  const auto programs = facts.programs_of(*guard.statement->file);
+  return std::ranges::any_of(programs, [&](const Program* program) {
+    if (program->entry != guard.statement->file || !program->trains_on_gpu) return false;
+    auto& known = facts.store().kept<TrainingConditions>().by_program;
+    const auto [entry, is_new] = known.try_emplace(program);
+    if (is_new) entry->second = conditions_of_training(facts, *program);
+    return entry->second.contains(guard.expr);
+  });
 }
 
 bool is_choice_of_run(const SourceFacts& facts, const Guard& guard) {

@@ -21,6 +21,9 @@ bool is_setting_of_caller(const SourceFacts& facts, const Call& by, const Guard&
 // Whether the guard is a choice between runs of the program: `if args.do_train:`, `elif mode ==
 // "test":`, `if args.finetune: finetune(config) else: pretrain(config)`.
 bool is_choice_of_run(const SourceFacts& facts, const Guard& guard);
+// `if args.finetune: runner.finetune()` of a program that no default run trains with: who runs it
+// gives what leads to training.
+bool leads_to_only_training(const SourceFacts& facts, const Guard& guard);
 // Whether the defaults, or the tests of the device that a run on a GPU meets, decide the guard.
 bool is_known_by_default(const SourceFacts& facts, const Guard& guard);
 

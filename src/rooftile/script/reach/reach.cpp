@@ -572,7 +572,7 @@ bool is_off_by_default(const SourceFacts& facts, const File& file, std::size_t l
   const Statement* statement = statement_in(file, line);
   // `if args.eval: test()` is another way to run the program.
   const auto is_off = [&](const Guard& guard) {
-    return is_off_switch(facts, guard) &&
+    return is_off_switch(facts, guard) && !leads_to_only_training(facts, guard) &&
            !contains_any(lower(last_name(guard.expr)),
                          {"eval", "test", "valid", "infer", "predict"});
   };
