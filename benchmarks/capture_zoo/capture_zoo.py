@@ -54,10 +54,14 @@ def _grouped_gradient(grad, x, w, bias, stride, padding, dilation, transposed, o
 
 
 def _of_numbers(operator):
-    """A product's count by the counter; a complex multiply-add is four real ones."""
+    """A product's count by the counter; a complex multiply-add is four real ones. A sparse factor, which the counter
+    takes for a dense one, is none of the matrix kinds.
+    """
     from torch.utils.flop_counter import flop_registry
 
     def count(*args, out_val=None, **kwargs):
+        if any(isinstance(value, torch.Tensor) and value.layout is not torch.strided for value in args):
+            return 0
         times = 4 if any(isinstance(value, torch.Tensor) and value.is_complex() for value in args) else 1
         return times * flop_registry[operator](*args, out_val=out_val, **kwargs)
 
@@ -72,6 +76,7 @@ def _mapping():
     aten = torch.ops.aten
     return {
         **{product: _of_numbers(product) for product in (aten.mm, aten.addmm, aten.bmm, aten.baddbmm)},
+        aten.mv: lambda a, b, out_shape=None, **kwargs: 2 * math.prod(a),
         aten.convolution_backward: _grouped_gradient,
         aten._grouped_mm: lambda a, b, *args, out_shape=None, **kwargs: 2 * math.prod(a) * b[-1],
         aten._scaled_dot_product_flash_attention_for_cpu:
