@@ -84,7 +84,7 @@ class Refusal:
     @property
     def is_about_axes(self) -> bool:
         """Whether the message is about how many axes a tensor has."""
-        return re.search(r"[Nn]umber of dim|have dimension|dims?\(|\d-?D\b|unpack|spatial dim", self.message) is not None
+        return bool(re.search(r"[Nn]umber of dim|have dimension|dims?\(|\d-?D\b|unpack|spatial dim", self.message))
 
     def sizes(self) -> list[int]:
         """Whole numbers of the message, each once."""
