@@ -321,7 +321,7 @@ def of_growth(kwargs: Kwargs, refusal: Refusal, attempt: Callable[[Kwargs], Opti
     """One size such that two numbers of the message are the same: the message at twice the size tells how they grow.
     Where twice the size comes further, it is one of `further`.
     """
-    if len({number for _, number in refusal.numbers()}) < 2:
+    if len({number for _, number in refusal.numbers() if number > 1}) < 2:  # 0 and 1 are numbers of axes
         return
     for path, value in latest_first(kwargs, refusal):
         for axis in reversed(range(1, len(value.shape))):
