@@ -146,7 +146,7 @@ inline Result<Workload> read_traces(const std::string& text) {
 // own finding counts when all its operations are part of one that was kept.
 inline bool is_kept(const Finding& finding, const std::vector<Finding>& kept) {
   return std::any_of(kept.begin(), kept.end(), [&](const Finding& candidate) {
-    if (finding.ops.empty()) return candidate.message == finding.message;
+    if (finding.ops.empty()) return candidate.message.starts_with(finding.message);
     return std::all_of(finding.ops.begin(), finding.ops.end(), [&](std::size_t op) {
       return std::count(candidate.ops.begin(), candidate.ops.end(), op) > 0;
     });

@@ -49,6 +49,7 @@ class TimelineBuilder {
   bool add_call(const TextLine& line, const Round& round);
   bool add_gpu(const TextLine& line, const Round& round);
   bool add_memory(const TextLine& line, const Round& round);
+  bool add_overhead(const TextLine& line, const Round& round);
   bool add_device(const TextLine& line);
   bool add_fact(const TextLine& line);
   std::uint32_t arguments_of(const TextLine& line);
@@ -117,6 +118,7 @@ bool TimelineBuilder::add_line(const TextLine& line, const Round& round) {
   if (kind == "call") return add_call(line, round);
   if (kind == "kernel" || kind == "copy" || kind == "fill") return add_gpu(line, round);
   if (kind == "memory") return add_memory(line, round);
+  if (kind == "overhead") return add_overhead(line, round);
   if (kind == "device") return add_device(line);
   return add_fact(line);
 }
@@ -196,6 +198,16 @@ bool TimelineBuilder::add_memory(const TextLine& line, const Round& round) {
   timeline_.memory.reserved.push_back(number_of(line, "reserved", -1));
   timeline_.memory.device.push_back(static_cast<std::int16_t>(number_of(line, "device", 0)));
   timeline_.has_memory = true;
+  return true;
+}
+
+bool TimelineBuilder::add_overhead(const TextLine& line, const Round& round) {
+  if (line.words.size() < 4) return false;
+  const auto start = parse_time(line.words[1]);
+  const auto duration = parse_time(line.words[2]);
+  if (!start || !duration) return false;
+  timeline_.overheads.time.push_back(*start + round.shift, *duration);
+  timeline_.overheads.name.push_back(name_of(line, 3, round));
   return true;
 }
 

@@ -124,8 +124,9 @@ Result<Subject> read_subject(const InputOptions& options) {
   if (recorded) {
     const TraceSummary& trace = subject.workload.traces.front();
     if (!find_device(trace.device->name)) {
-      subject.workload.notes.push_back(
-          fmt::format("recorded on {}, which is judged as {}", trace.device->name, recorded->name));
+      subject.workload.notes.push_back(fmt::format(
+          "recorded on {}, which is judged as {}; its clocks and memory bandwidth may differ",
+          trace.device->name, recorded->name));
     }
     subject.device = std::move(*recorded);
   } else if (!is_of_host_alone(subject.workload.traces.front())) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "rooftile/analysis/trace/benchmarks.h"
+#include "rooftile/analysis/trace/steady.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 #include "rooftile/formats/python/folder.h"
@@ -54,8 +56,7 @@ const KernelUse* kernel_on_one_sm(const TraceSummary& trace) {
 // Why silence about a trace does not mean that all is well; empty where it does. The shares are
 // assumed: what is left may hide as much as what is seen.
 std::string too_little_seen(const TraceSummary& trace) {
-  constexpr double kMostUnclassified = 0.5, kMostUnexplained = 0.3, kMostStartUp = 0.5,
-                   kMostIdle = 0.9;
+  constexpr double kMostUnclassified = 0.5, kMostUnexplained = 0.3, kMostIdle = 0.9;
   if (is_of_host_alone(trace)) {
     return trace.format == "Nsight Systems"
                ? "nothing of a GPU was recorded; record a program that uses one with nsys profile "
@@ -80,14 +81,16 @@ std::string too_little_seen(const TraceSummary& trace) {
     return fmt::format("for {} of the time the trace does not show why the GPU is idle",
                        share_text(unexplained / span));
   }
-  const Seconds start = idle_of(trace, IdleCause::start_up);
-  const Seconds set_up = start + idle_of(trace, IdleCause::module_loading);
-  if (set_up > kMostStartUp * span) {
+  if (is_mostly_set_up(trace)) {
+    const Seconds start = idle_of(trace, IdleCause::start_up);
+    const Seconds set_up = start + idle_of(trace, IdleCause::module_loading);
     return fmt::format(
         "{} of the time goes to {}first calls, loading or compiling kernels: record after a "
         "warm-up",
         share_text(set_up / span), start > Seconds() ? "start-up, " : "");
   }
+  if (std::string reason = benchmark_because(trace); !reason.empty()) return reason;
+  if (std::string reason = toy_because(trace); !reason.empty()) return reason;
   if (trace.time.idle > kMostIdle * span) {
     const auto [cause, time] = *std::ranges::max_element(
         trace.time.idle_by_cause, {}, [](const auto& entry) { return entry.second; });

@@ -156,7 +156,7 @@ std::string render_text(const Report& report, const TextStyle& style) {
   if (report.kinds.size() > 1) text += '\n' + table_text(kinds_table(report, style.terminal), 0, 2);
   text += '\n' + findings_text(report, style);
   const std::string basis = basis_text(report, style);
-  text += basis.empty() ? "" : '\n' + basis;
+  if (!basis.empty() || !report.traces.empty()) text += '\n' + basis;
   return text + next_step(report, style);
 }
 

@@ -11,6 +11,12 @@
 namespace rooftile {
 namespace {
 
+// What savings are of.
+std::string_view pass_word(const Report& report) {
+  if (report.traces.empty()) return report.mode == Mode::training ? "step" : "pass";
+  return report.traces.front().steps.durations.empty() ? "recording" : "step";
+}
+
 // Scripts alone have none.
 bool has_operations(const Report& report) {
   return !report.scripts || report.coverage.ops > 0 || !report.traces.empty();
@@ -113,7 +119,7 @@ std::string basis_text(const Report& report, const TextStyle& style) {
   if (!skipped.empty()) text += wrapped("Left out: " + skipped + '.', style.width);
   if (states_savings(report, style)) {
     text += wrapped(fmt::format("Savings are in time and percent of the whole {}, and overlap.",
-                                report.mode == Mode::training ? "step" : "pass"),
+                                pass_word(report)),
                     style.width);
   }
   const std::string set_aside = set_aside_text(report);

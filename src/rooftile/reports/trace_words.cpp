@@ -36,8 +36,13 @@ constexpr CauseWords kCauses[] = {
     {IdleCause::between_kernels, "idle: inter-kernel gaps"},
     {IdleCause::unrecorded_work, "idle: launched work started late"},
     {IdleCause::start_up, "idle: start-up, before the first work"},
-    {IdleCause::outside, "idle: before the first and after the last work"},
+    {IdleCause::outside, "idle: before and after the work, or the profiler's"},
     {IdleCause::unknown, "idle: cause not recorded"}};
+
+Seconds idle_of(const TraceSummary& trace, IdleCause cause) {
+  const auto found = trace.time.idle_by_cause.find(cause);
+  return found == trace.time.idle_by_cause.end() ? Seconds() : found->second;
+}
 
 // "median of 5 (40.8–41.9 ms)"; with the mean where that is another number, as it is what the
 // table of a step's time adds up to.
@@ -86,12 +91,14 @@ std::string engine_words(const Steps& steps) {
 std::string pass_words(const TraceSummary& trace) {
   const std::vector<Seconds>& steps = trace.steps.durations;
   if (steps.empty()) {
-    constexpr double kAllOfIt = 0.99;
+    constexpr double kAllOfIt = 0.99, kSetUp = 0.1;
     const std::string text =
         fmt::format("Recorded {}, no steps found", time_text(trace.whole.span));
     if (trace.time.span > kAllOfIt * trace.whole.span) return text;
-    return fmt::format("{}; judged are {} of it, without start-up, first calls and end", text,
-                       time_text(trace.time.span));
+    const bool has_set_up = idle_of(trace, IdleCause::module_loading) > kSetUp * trace.time.span;
+    return fmt::format("{}; judged are {} of it, {}", text, time_text(trace.time.span),
+                       has_set_up ? "from the first to the last work of the GPU"
+                                  : "without start-up, first calls and end");
   }
   if (trace.steps.work.size() == steps.size()) return engine_words(trace.steps);
   if (steps.size() == 1) return fmt::format("One step of {}", time_text(steps.front()));
@@ -221,7 +228,7 @@ std::string apart_line(const Steps& steps) {
 std::string host_work_line(const TraceSummary& trace, IdleCause cause, std::string_view title,
                            std::string_view advice = "") {
   constexpr std::size_t kMostNamed = 3;
-  constexpr double kVisible = 0.01;  // of the span
+  constexpr double kVisible = 0.02;  // of the span
   std::vector<std::string> parts;
   for (const HostWorkUse& use : trace.host_work) {
     if (use.cause != cause || use.name.empty()) continue;
@@ -233,11 +240,6 @@ std::string host_work_line(const TraceSummary& trace, IdleCause cause, std::stri
                                 time_text(use.exposed / window_steps(trace))));
   }
   return parts.empty() ? "" : fmt::format("{}: {}.{}", title, join(parts, ", "), advice);
-}
-
-Seconds idle_of(const TraceSummary& trace, IdleCause cause) {
-  const auto found = trace.time.idle_by_cause.find(cause);
-  return found == trace.time.idle_by_cause.end() ? Seconds() : found->second;
 }
 
 std::string_view path_words(PathKind kind) {

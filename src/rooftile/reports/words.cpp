@@ -149,6 +149,8 @@ std::string set_aside_text(const Report& report) {
 
 std::string coverage_text(const Report& report) {
   if (report.coverage.ops <= 0 && report.scripts) return "";
+  // Of a recording every operation has its measured time.
+  if (!report.traces.empty() && report.coverage.ops_with_time == report.coverage.ops) return "";
   return fmt::format("{} of {} operations", count_text(report.coverage.ops_with_time),
                      count_text(report.coverage.ops));
 }

@@ -9,9 +9,12 @@
 #include <tuple>
 
 #include "rooftile/analysis/source/tutorials.h"
+#include "rooftile/analysis/trace/benchmarks.h"
 #include "rooftile/analysis/trace/gain.h"
+#include "rooftile/analysis/trace/steady.h"
 #include "rooftile/base/pattern.h"
 #include "rooftile/rules/gate.h"
+#include "rooftile/rules/trace_finding.h"
 #include "rooftile/script/library/library.h"
 #include "rooftile/script/reach/reach.h"
 #include "rooftile/script/reach/superseded.h"
@@ -334,6 +337,21 @@ void merge_repeats(std::vector<Judged>& all, const Workload& workload) {
   all = std::move(merged);
 }
 
+// Of what is found in traces: first calls and benchmarks are no program, and what waits for
+// something else to be mended is for later.
+void lower_what_a_run_cannot_gain(std::vector<Judged>& all, std::span<const TraceSummary> traces) {
+  if (traces.empty()) return;
+  const bool is_no_program = std::ranges::all_of(traces, [](const TraceSummary& trace) {
+    return is_mostly_set_up(trace) || !toy_because(trace).empty();
+  });
+  for (Judged& judged : all) {
+    Finding& finding = judged.finding;
+    if (finding.spot.line > 0 || finding.level == Level::error) continue;
+    if (is_no_program) finding.level = Level::info;
+    put_off(traces.front(), finding);
+  }
+}
+
 // What was recorded has to save more than steps vary to be advice; below it is information.
 void tell_small_savings_apart(std::vector<Judged>& all, std::span<const TraceSummary> traces) {
   constexpr double kLeast = 0.02;  // of a step; assumed
@@ -412,6 +430,7 @@ std::vector<Finding> run_rules(const RuleInput& input, std::span<const Rule* con
   drop_replaced(all);
   drop_overlapping(all);
   merge_repeats(all, input.workload);
+  lower_what_a_run_cannot_gain(all, input.workload.traces);
   tell_small_savings_apart(all, input.workload.traces);
   return rank(std::move(all));
 }
@@ -419,6 +438,7 @@ std::vector<Finding> run_rules(const RuleInput& input, std::span<const Rule* con
 std::vector<Finding> run_rules(const Workload& workload, std::span<const Rule* const> rules) {
   std::vector<Judged> all = judge_without_gpu(workload, rules);
   demote_covered(all);
+  lower_what_a_run_cannot_gain(all, workload.traces);
   tell_small_savings_apart(all, workload.traces);
   return rank(std::move(all));
 }

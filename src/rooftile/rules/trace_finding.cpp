@@ -146,18 +146,79 @@ std::string count_text(const TraceSummary& trace, std::int64_t in_window, std::s
   return counted(fmt::format("{:.{}f}", each, is_whole || each >= 10 ? 0 : 1)) + " per step";
 }
 
+namespace {
+
+constexpr double kHardly = 0.1;  // of a gain: what is left of it is none
+
+// What sets the pace where it is not the GPU.
+std::string_view pace_maker(const TraceSummary& trace) {
+  const auto idle = [&](IdleCause cause) {
+    const auto found = trace.time.idle_by_cause.find(cause);
+    return found == trace.time.idle_by_cause.end() ? Seconds() : found->second;
+  };
+  const Seconds host = idle(IdleCause::launch) + idle(IdleCause::host_work);
+  return idle(IdleCause::data_loading) > host ? "loader" : "host";
+}
+
+}  // namespace
+
 void note_pace(const TraceSummary& trace, Finding& finding) {
   constexpr double kMostlyHost = 0.7;
   const double share = trace.kernel_time_share.value_or(1);
-  if (share >= kMostlyHost) return;
+  if (share >= kMostlyHost || share < kHardly) return;
   finding.message +=
-      fmt::format("; the host sets the pace: about {} of kernel time saved shortens the step",
-                  share_text(share));
-  finding.evidence.push_back(Evidence::found(
-      fmt::format("host-bound: only about {} of kernel time saved shortens the step, "
-                  "the rest only "
-                  "once the host is faster (replay of the trace)",
-                  share_text(share))));
+      fmt::format("; the {} sets the pace: about {} of kernel time saved shortens the step",
+                  pace_maker(trace), share_text(share));
+}
+
+void put_off(const TraceSummary& trace, Finding& finding) {
+  const double share =
+      std::min(trace.kernel_time_share.value_or(1), trace.copy_time_share.value_or(1));
+  const bool is_little =
+      finding.saving && finding.saving->expected < kHardly * finding.saving->high;
+  if (share >= kHardly || !is_little || finding.level == Level::error) return;
+  finding.message += fmt::format("; nothing to gain before the {} is faster, then up to {}",
+                                 pace_maker(trace), time_text(finding.saving->high));
+  finding.saving.reset();
+  finding.level = Level::info;
+}
+
+namespace {
+
+struct Maker {
+  std::string_view op, call;
+  bool draws = false;  // random numbers
+};
+
+constexpr std::array<Maker, 9> kMakers{{{"aten::normal_", "randn", true},
+                                        {"aten::uniform_", "rand", true},
+                                        {"aten::random_", "randint", true},
+                                        {"aten::bernoulli_", "bernoulli", true},
+                                        {"aten::randn", "randn", true},
+                                        {"aten::rand", "rand", true},
+                                        {"aten::randint", "randint", true},
+                                        {"aten::fill_", "full"},
+                                        {"aten::zero_", "zeros"}}};
+
+const Maker* maker_named(std::string_view op) {
+  const auto found = std::ranges::find(kMakers, op, &Maker::op);
+  return found == kMakers.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::optional<std::string_view> maker_of_tensors(std::string_view op) {
+  const Maker* maker = maker_named(op);
+  return maker == nullptr ? std::nullopt : std::optional(maker->call);
+}
+
+std::optional<Fix> made_on_gpu(std::string_view op) {
+  const Maker* maker = maker_named(op);
+  if (maker == nullptr) return std::nullopt;
+  return Fix{fmt::format(
+                 "Make the tensor on the GPU: torch.{}(..., device=\"cuda\"){}", maker->call,
+                 maker->draws ? ", which draws other random numbers" : ", or once before the loop"),
+             maker->draws ? Exactness::not_applicable : Exactness::bit_exact};
 }
 
 namespace {

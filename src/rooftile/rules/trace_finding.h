@@ -55,8 +55,16 @@ std::string cost_text(const TraceSummary& trace, Seconds in_window);
 // "812 kernels per step", "3 kernels in 20 steps" for rare things, "7 kernels" where no steps are
 // known.
 std::string count_text(const TraceSummary& trace, std::int64_t in_window, std::string_view noun);
-// Where the host sets the pace, says that kernel time saved shows only in part.
+// Where the host or the loader sets the pace, says that kernel time saved shows only in part.
 void note_pace(const TraceSummary& trace, Finding& finding);
+// What shortens the GPU's work saves next to nothing as long as something else sets the pace: such
+// a finding becomes information that says what has to come first.
+void put_off(const TraceSummary& trace, Finding& finding);
+// How PyTorch calls an operator that makes a tensor from nothing but its size: "randn" of
+// "aten::normal_"; empty for others.
+std::optional<std::string_view> maker_of_tensors(std::string_view op);
+// To call it for a tensor on the GPU; empty for others.
+std::optional<Fix> made_on_gpu(std::string_view op);
 // Whether a serving engine (vLLM, SGLang, TensorRT-LLM) runs the model: it names its steps in the
 // trace, or the frames are its own.
 bool is_served(const TraceSummary& trace);

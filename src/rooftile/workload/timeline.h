@@ -104,6 +104,12 @@ enum class CopyKind : std::uint8_t {
   host_to_host
 };
 
+// What the profiler says of its own cost and of CUDA's loading: "Activity Buffer Request".
+struct Overheads {
+  EventTimes time;
+  Column<std::uint32_t> name;
+};
+
 // What ran on the GPUs.
 struct GpuActivities {
   EventTimes time;
@@ -188,6 +194,7 @@ struct Timeline {
   HostOps ops;
   PythonCalls python;
   RuntimeCalls calls;
+  Overheads overheads;
   GpuActivities gpu;
   MemoryEvents memory;
   std::vector<HostThread> threads;

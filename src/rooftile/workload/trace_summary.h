@@ -195,7 +195,10 @@ struct LoaderUse {
   // Without steps the first call, which may start the workers, is in the count alone.
   Seconds waiting;  // of the host
   Seconds exposed;  // GPU idle time that follows from it
-  TraceSite site;   // of the first call
+  // From one batch to the next while batches come late: from the first that did to the last. 0
+  // where fewer than two did.
+  Seconds interval;
+  TraceSite site;  // of the first call
 
   bool operator==(const LoaderUse&) const = default;
 };
@@ -494,13 +497,16 @@ struct TraceSummary {
   std::vector<RangeUse> ranges;
   PointwiseUse pointwise;
   GradientReductions gradients;
-  CriticalPath path;  // empty without work on a GPU or without calls
+  Seconds between_collectives;  // idle time between collectives with no computation between
+  CriticalPath path;            // empty without work on a GPU or without calls
 
   // Empty where the replay of the unchanged recording misses its span by more than a tenth.
   std::vector<Prediction> predictions;
   std::optional<Seconds> replayed_span;  // of the window, by the unchanged replay
   // Of a second of kernel time saved, the part that shortens the window; 0 where the host limits.
   std::optional<double> kernel_time_share;
+  // The same of the time in which the GPU only copies.
+  std::optional<double> copy_time_share;
 
   std::map<std::string, std::int64_t> skipped;
 

@@ -250,6 +250,7 @@ void visit_summary(Visit& visit, LoaderUse& loader) {
   visit("count", loader.count);
   visit("waiting_s", loader.waiting);
   visit("exposed_s", loader.exposed);
+  visit("interval_s", loader.interval);
   visit.optional("site", loader.site);
 }
 
@@ -428,10 +429,12 @@ void visit_summary(Visit& visit, TraceSummary& summary) {
   visit("ranges", summary.ranges);
   visit("pointwise", summary.pointwise);
   visit("gradients", summary.gradients);
+  visit("between_collectives_s", summary.between_collectives);
   visit.optional("critical_path", summary.path);
   visit("predictions", summary.predictions);
   visit("replayed_span_s", summary.replayed_span);
   visit("kernel_time_share", summary.kernel_time_share);
+  visit("copy_time_share", summary.copy_time_share);
   visit("skipped", summary.skipped);
 }
 

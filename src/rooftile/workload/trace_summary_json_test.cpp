@@ -111,7 +111,8 @@ void fill_lists(TraceSummary& summary) {
   summary.path.parts = {{PathKind::host, "aten::mm", {"train.py", 12, "", ""}, 3, Seconds(2)}};
   summary.path.steps = {{{{PathKind::compute, Seconds(1)}, {PathKind::host, Seconds(2)}}}};
   summary.syncs = {{"cudaStreamSynchronize", sample_site(), 9, Seconds(1), Seconds(0.5)}};
-  summary.loaders = {{"enumerate(DataLoader)", true, 7, Seconds(3), Seconds(2), sample_site()}};
+  summary.loaders = {
+      {"enumerate(DataLoader)", true, 7, Seconds(3), Seconds(2), Seconds(0.4), sample_site()}};
   summary.allocator = {5, 6, Seconds(1), Seconds(2), Bytes(1e9), Bytes(2e9)};
   summary.host_work = {{IdleCause::host_work,
                         true,
@@ -159,6 +160,8 @@ TraceSummary sample_summary() {
   summary.graph_launches = 2;
   summary.replayed_span = Seconds(0.98);
   summary.kernel_time_share = 0.75;
+  summary.copy_time_share = 0.5;
+  summary.between_collectives = Seconds(0.03);
   fill_lists(summary);
   return summary;
 }
@@ -238,7 +241,7 @@ TEST(TraceSummaryJson, NamesTheMistake) {
            {"\"kernels\": 1000", "\"kernels\": 1e3", "expected a whole number"},
            {"\"kernels\": 1000", "\"kernels\": 99999999999999999999", "expected a whole number"},
            {"\"kernels\": 1000", "\"colonels\": 1000", "kernels: is missing"},
-           {"\"kernels\": 1000", "\"extra\": 1, \"kernels\": 1000", "found 49 keys, expected 48"},
+           {"\"kernels\": 1000", "\"extra\": 1, \"kernels\": 1000", "found 51 keys, expected 50"},
            {"\"data_loading\"", "\"coffee\"", "whole.idle_by_cause_s.coffee: is no cause"},
            {"\"class\": \"gemm\"", "\"class\": \"gems\"", "ops[0].kernels[0].facts.class"},
            {"\"sm_count\": 132", "\"sm_count\": 4294967296", "device.sm_count"},

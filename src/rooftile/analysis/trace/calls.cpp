@@ -113,7 +113,29 @@ CallKind call_kind(std::string_view name) {
   return is_allocation(name) ? CallKind::allocation : CallKind::other;
 }
 
+// PyTorch ends the ranges of each phase of torch.compile in "(dynamo_timed)". Functions of
+// Inductor's compile_fx.py also run the compiled code; those that compile say so.
+bool names_a_compiler(std::string_view name) {
+  const std::string text = lower(name);
+  const std::size_t function = text.find("): ");
+  if (contains(text, "_inductor/compile_fx.py") && function != std::string::npos) {
+    return contains(text.substr(function), "compile");
+  }
+  constexpr std::array<std::string_view, 10> kWords{"(dynamo_timed)",
+                                                    "nvrtc",
+                                                    "triton/compiler/",
+                                                    "triton/backends/",
+                                                    "_dynamo/convert_frame.py",
+                                                    "compile_fx",
+                                                    "torch/utils/cpp_extension.py",
+                                                    "cupy/cuda/compiler.py",
+                                                    "numba/core/compiler",
+                                                    "numba/cuda/compiler"};
+  return std::ranges::any_of(kWords, [&](std::string_view word) { return contains(text, word); });
+}
+
 RangeKind range_kind(std::string_view name) {
+  if (names_a_compiler(name)) return RangeKind::compilation;
   if (name.starts_with("ProfilerStep")) return RangeKind::step;
   if (name.starts_with("Optimizer.step#")) return RangeKind::optimizer_step;
   if (contains(name, "DataLoader") && contains(name, "__next__")) return RangeKind::loader;

@@ -48,10 +48,14 @@ enum class RangeKind : std::uint8_t {
   loader,          // the wait for the next batch
   rank_wait,       // a barrier on the host, gloo's collectives
   autograd,        // autograd::engine::…, AddmmBackward0
+  compilation,     // a compiler makes kernels, or a library is built
   operation,       // an operator with a namespace: aten::addmm
 };
 
 RangeKind range_kind(std::string_view name);
+
+// Ranges and Python frames in which kernels are compiled: torch.compile, Triton, NVRTC, extensions.
+bool names_a_compiler(std::string_view name);
 
 // The kind of each distinct text that a table names, found once; `Kind` is one of the above.
 template <class Kind, class Classify>

@@ -123,8 +123,44 @@ std::vector<SyncUse> tabulate_syncs(const HostView& view) {
   return syncs;
 }
 
+// How often batches come while the loader is behind. What it had ready before, or got ready during
+// a pause of the program, tells nothing: the count begins behind the longest row of batches in
+// time.
+class LateBatches {
+ public:
+  void add(const HostWait& wait) { batches_.push_back({wait.start, wait.end}); }
+  Seconds interval() const {
+    const auto first =
+        std::ranges::find_if(batches_.begin() + first_late(), batches_.end(), is_late);
+    const auto last = std::find_if(batches_.rbegin(), batches_.rend(), is_late).base();
+    const auto count = last - first - 1;
+    return count <= 0 ? Seconds()
+                      : to_seconds((last - 1)->end - first->end) / static_cast<double>(count);
+  }
+
+ private:
+  static bool is_late(const Window& batch) {
+    constexpr Nanoseconds kLongestHandover = 1'500'000;  // of a batch that is ready
+    return batch.span() > kLongestHandover;
+  }
+  // Behind the longest row in time, where half of the batches are left.
+  std::ptrdiff_t first_late() const {
+    std::ptrdiff_t longest = 0, end = 0, row = 0;
+    for (std::ptrdiff_t i = 0; i < std::ssize(batches_); ++i) {
+      row = is_late(batches_[static_cast<std::size_t>(i)]) ? 0 : row + 1;
+      if (row <= longest) continue;
+      longest = row;
+      end = i + 1;
+    }
+    return 2 * end <= std::ssize(batches_) ? end : 0;
+  }
+
+  std::vector<Window> batches_;
+};
+
 std::vector<LoaderUse> tabulate_loaders(const HostView& view) {
   RowSet<LoaderUse, std::uint32_t> rows;
+  std::vector<LateBatches> batches;  // of each row
   std::vector<std::uint32_t> first;  // of each row but the last
   for (const HostWait& wait : view.waits) {
     if (wait.cause != IdleCause::data_loading || !is_in_steps(view, wait.start)) continue;
@@ -138,15 +174,19 @@ std::vector<LoaderUse> tabulate_loaders(const HostView& view) {
           use.in_process = use.name.find("SingleProcess") != std::string::npos;
           return use;
         },
-        [] { return LoaderUse{std::string(kOtherSites), false, 0, {}, {}, {}}; });
+        [] { return LoaderUse{std::string(kOtherSites), false, 0, {}, {}, {}, {}}; });
     ++row.count;
     // Without steps the first call of a loader may start its workers, and tells no rate.
     const bool is_start_up = !view.has_steps && std::ranges::find(first, wait.row) != first.end();
     if (is_start_up) continue;
     row.waiting += to_seconds(view.timeline.ops.time.duration(wait.row));
     row.exposed += to_seconds(wait.exposed);
+    const auto index = static_cast<std::size_t>(&row - rows.first());
+    batches.resize(std::max(batches.size(), index + 1));
+    batches[index].add(wait);
   }
   std::vector<LoaderUse> loaders = rows.take();
+  for (std::size_t i = 0; i < batches.size(); ++i) loaders[i].interval = batches[i].interval();
   for (std::size_t i = 0; TraceSite & site : view.sites.sites_of(first)) {
     loaders[i++].site = std::move(site);
   }

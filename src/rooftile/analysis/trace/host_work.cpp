@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -211,15 +212,6 @@ void add_long(const EventTimes& time, const Column<std::uint16_t>& thread, const
   }
 }
 
-// Ranges and functions in which kernels are compiled.
-bool names_a_compiler(std::string_view name) {
-  const std::string text = lower(name);
-  constexpr std::array<std::string_view, 4> kWords{"nvrtc", "triton/compiler/",
-                                                   "_dynamo/convert_frame.py", "compile_fx"};
-  return std::any_of(kWords.begin(), kWords.end(),
-                     [&](std::string_view word) { return contains(text, word); });
-}
-
 // What a stretch is spent in. `row` is that of the innermost operator or call.
 struct Name {
   IdleCause cause = IdleCause::host_work;
@@ -249,15 +241,25 @@ class FirstCalls {
       const auto [at, is_new] = first.try_emplace(timeline.gpu.name[row], call);
       if (is_new || start_of(call) < start_of(at->second)) at->second = call;
     }
-    for (const auto& [name, call] : first) calls_.emplace_back(start_of(call), call);
+    for (const auto& [name, call] : first) {
+      calls_.emplace_back(start_of(call), call);
+      kernels_.emplace(call, name);
+    }
     std::sort(calls_.begin(), calls_.end());
     first.clear();
     for (std::uint32_t call = 0; call < timeline.calls.time.size(); ++call) {
+      if (is_launch(links.kind_of_call(timeline, call))) {
+        launches_.emplace_back(start_of(call), call);
+      }
       const auto [at, is_new] = first.try_emplace(timeline.calls.name[call], call);
       if (is_new || start_of(call) < start_of(at->second)) at->second = call;
     }
     for (const auto& [name, call] : first) of_name_.push_back(call);
     std::sort(of_name_.begin(), of_name_.end());
+    std::sort(launches_.begin(), launches_.end());
+    for (std::uint32_t op = 0; op < timeline.ops.time.size() && !has_operators_; ++op) {
+      has_operators_ = links.kind_of_op(timeline, op) == RangeKind::operation;
+    }
   }
 
   // Whether a long call is what it takes to load or set up: the first of a kernel, or of its name.
@@ -270,6 +272,28 @@ class FirstCalls {
     return std::ranges::binary_search(of_name_, call) ||
            std::ranges::binary_search(calls_, std::pair(start_of(call), call));
   }
+
+  // The name of the kernel that the thread launches next after `at`, for the first time in a
+  // recording that shows CUDA or a library starting; 0 where it is no such kernel. Without
+  // operators nothing else tells first calls from other work; beside them only Triton's kernels are
+  // loaded where no operator is around.
+  std::uint32_t next_first_kernel(Nanoseconds at, std::uint16_t thread) const {
+    constexpr int kMostLooks = 64;
+    auto launch = std::ranges::lower_bound(launches_, std::pair(at, 0U));
+    const auto is_kernel = [&](std::uint32_t call) {
+      return timeline_.calls.thread[call] == thread &&
+             links_.kind_of_call(timeline_, call) == CallKind::launch;
+    };
+    for (int looks = 0; launch != launches_.end() && !is_kernel(launch->second); ++launch) {
+      if (++looks == kMostLooks) return 0;
+    }
+    if (launch == launches_.end() || !is_cold()) return 0;
+    const auto kernel = kernels_.find(launch->second);
+    if (kernel == kernels_.end()) return 0;
+    const bool is_triton = timeline_.strings[kernel->second].starts_with("triton_");
+    return !has_operators_ || (is_triton && launch->first == at) ? kernel->second : 0;
+  }
+  bool has_operators() const { return has_operators_; }
 
   // Whether `op`, in a stretch without launches, took until `end` to start a kernel that had not
   // run before, and takes far longer than other calls of its name; or is the first of its shape
@@ -332,6 +356,20 @@ class FirstCalls {
   static constexpr Nanoseconds kFarLonger = 5;
 
   Nanoseconds start_of(std::uint32_t call) const { return timeline_.calls.time.start(call); }
+  // Milliseconds in a call that loads, or in a kernel's first launch: later ones take microseconds.
+  bool is_cold() const {
+    constexpr Nanoseconds kLong = 5'000'000;
+    if (!is_cold_) {
+      const RuntimeCalls& calls = timeline_.calls;
+      is_cold_ = false;
+      for (std::uint32_t call = 0; call < calls.time.size() && !*is_cold_; ++call) {
+        const CallKind kind = links_.kind_of_call(timeline_, call);
+        const bool loads = kind == CallKind::load || kernels_.contains(call);
+        is_cold_ = kind == CallKind::start_up || (loads && calls.time.duration(call) >= kLong);
+      }
+    }
+    return *is_cold_;
+  }
   static bool is_of_cudnn(std::string_view name) {
     return contains(name, "cudnn_") || contains(name, "miopen_");
   }
@@ -370,9 +408,13 @@ class FirstCalls {
 
   const Timeline& timeline_;
   const Links& links_;
-  std::vector<std::pair<Nanoseconds, std::uint32_t>> calls_;  // start, call; sorted
-  std::vector<std::uint32_t> of_name_;                        // first call of each name; sorted
-  std::map<std::uint32_t, Nanoseconds> usual_;                // by name
+  std::vector<std::pair<Nanoseconds, std::uint32_t>> calls_;     // start, call; sorted
+  std::map<std::uint32_t, std::uint32_t> kernels_;               // name by its first launch
+  std::vector<std::pair<Nanoseconds, std::uint32_t>> launches_;  // all; sorted
+  std::vector<std::uint32_t> of_name_;                           // first call of each name; sorted
+  bool has_operators_ = false;
+  mutable std::optional<bool> is_cold_;
+  std::map<std::uint32_t, Nanoseconds> usual_;  // by name
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> first_of_shape_;
 };
 
@@ -392,9 +434,13 @@ class Namer {
       const std::string_view text = text_of(interval);
       see_around(interval, start, end, name);
       if (!covers(interval, start, end)) return false;
-      if (interval.table == Table::call || names_a_compiler(text)) {
+      if (interval.table == Table::call) {
         name_by_call(interval, text, name);
         return true;
+      }
+      if (names_a_compiler(text)) {  // the outermost is the whole compilation
+        name_by_call(interval, text, name);
+        return false;
       }
       if (interval.table == Table::op && name.row == kNone) name.row = interval.row;
       if (says_nothing(interval) || is_around(interval, end - start)) return false;
@@ -415,6 +461,12 @@ class Namer {
       name.cause = IdleCause::module_loading;
       name.text = timeline_.strings[timeline_.ops.name[name.row]];
       name.library = {};
+    } else if (is_work) {
+      if (const std::uint32_t kernel = first_calls_.next_first_kernel(end, thread)) {
+        name.cause = IdleCause::module_loading;
+        name.text = timeline_.strings[kernel];
+        name.library = {};
+      }
     }
     return name;
   }
@@ -435,6 +487,7 @@ class Namer {
     const bool is_python = interval.table == Table::python;
     const FrameKind kind = is_python ? frame_kind(text) : FrameKind::user;
     if (is_python && kind == FrameKind::user && name.frame.empty()) name.frame = text;
+    if (name.cause == IdleCause::module_loading) return;
     if (!name.text.empty()) return;
     if (kind == FrameKind::user) {
       name.text = text;
@@ -601,7 +654,9 @@ void set_library_start_apart(const Timeline& timeline, const Links& links,
   for (HostWait& wait : waits) {
     if (!allocates(wait)) continue;
     const bool is_set_up =
-        first_calls.sets_library_up(links.call_op[wait.row]) || takes_far_too_long(timeline, wait);
+        first_calls.sets_library_up(links.call_op[wait.row]) ||
+        takes_far_too_long(timeline, wait) ||
+        (!first_calls.has_operators() && first_calls.next_first_kernel(wait.end, wait.thread) != 0);
     if (is_set_up) wait.cause = IdleCause::module_loading;
   }
 }
@@ -617,12 +672,15 @@ std::vector<HostWorkUse> tabulate_other_work(const Timeline& timeline, const Lin
   }
   std::map<Key, HostWorkUse> by_name;
   for (const HostWait& wait : waits) {
-    if (!is_other_work(wait.cause) || !steps.contains(wait.start)) continue;
+    const bool is_in_steps = wait.start < steps.end && wait.end > steps.start;
+    if (!is_other_work(wait.cause) || !is_in_steps) continue;
     if (wait.exposed == 0) continue;
     Name name = namer.name_of(wait.start, wait.end, wait.thread);
     name.cause = wait.cause;
     const bool is_one_op = !wait.is_call && wait.row != kNone;
-    if (is_one_op && wait.end - wait.start < kLongStretch) {
+    const bool is_compilation =
+        is_one_op && links.kind_of_op(timeline, wait.row) == RangeKind::compilation;
+    if (is_compilation || (is_one_op && wait.end - wait.start < kLongStretch)) {
       name = {};
       name.cause = wait.cause;
       name.text = timeline.strings[timeline.ops.name[wait.row]];

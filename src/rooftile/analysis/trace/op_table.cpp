@@ -124,11 +124,12 @@ KernelClass class_of_operator(std::string_view name) {
 class OpTabulator {
  public:
   OpTabulator(const Timeline& timeline, const Links& links, const KernelNames& names,
-              PythonSites& sites)
+              PythonSites& sites, const Cover& first_calls)
       : timeline_(timeline),
         links_(links),
         names_(names),
         sites_(sites),
+        first_calls_(first_calls),
         stages_(timeline, links),
         owners_(timeline, links) {}
 
@@ -153,6 +154,7 @@ class OpTabulator {
   const Links& links_;
   const KernelNames& names_;
   PythonSites& sites_;
+  const Cover& first_calls_;
   Stages stages_;
   Owners owners_;
   std::vector<OwnerFacts> facts_;
@@ -226,7 +228,11 @@ OpCall& OpTabulator::call_of(OwnerFacts& owner, Part part) {
                                          [](std::uint32_t other) { return other == kNone; });
   const std::uint32_t row = row_of(owner, part);
   ++rows_[row].count;
-  if (is_first_part) rows_[row].host += timeline_.ops.time.duration(owner.op);
+  if (is_first_part) {
+    const EventTimes& time = timeline_.ops.time;
+    rows_[row].host +=
+        time.duration(owner.op) - first_calls_.within(time.start(owner.op), time.end(owner.op));
+  }
   call = static_cast<std::uint32_t>(calls_.size());
   return calls_.emplace_back(OpCall{row, 0});
 }
@@ -407,8 +413,8 @@ OpTable OpTabulator::tabulate(const Window& steps) {
 }  // namespace
 
 OpTable tabulate_ops(const Timeline& timeline, const Links& links, const KernelNames& names,
-                     PythonSites& sites, const Window& steps) {
-  return OpTabulator(timeline, links, names, sites).tabulate(steps);
+                     PythonSites& sites, const Window& steps, const Cover& first_calls) {
+  return OpTabulator(timeline, links, names, sites, first_calls).tabulate(steps);
 }
 
 }  // namespace rooftile::trace

@@ -9,7 +9,7 @@ namespace {
 
 // A replay of the unchanged recording that misses its span by more has not understood it.
 constexpr double kLargestError = 0.1;
-constexpr double kProbedKernelTime = 0.9;
+constexpr double kProbedTime = 0.9;
 // A batch that worker processes have ready still takes a moment to hand over: 0.1 to 1.4 ms in
 // recordings with workers.
 constexpr Nanoseconds kHandover = 1'000'000;
@@ -92,6 +92,7 @@ class Predictor {
   void add_waits(Remedy remedy, IdleCause cause, const Change& change);
   void add_launches();
   void add_optimizer();
+  std::optional<double> share_saved_of(GpuClass kind);
 
   const Timeline& timeline_;
   const Links& links_;
@@ -188,9 +189,14 @@ void Predictor::add_launches() {
   change.removed = launch_calls();
   if (change.removed.empty()) return;
   const double low = saved(change).all;
-  change.removed = work_in_operators();
+  const std::vector<Window> all = without({steps_}, all_waits());
+  // Where no operator was recorded, nothing tells operators from what is between them.
+  const bool has_operators = std::ranges::any_of(links_.op_parent, [&, op = 0U](auto) mutable {
+    return links_.kind_of_op(timeline_, op++) == RangeKind::operation;
+  });
+  change.removed = has_operators ? work_in_operators() : all;
   const Saved expected = saved(change);
-  change.removed = without({steps_}, all_waits());
+  change.removed = all;
   add(Remedy::batched_launches, low, expected, saved(change).all);
 }
 
@@ -244,18 +250,27 @@ Predictions Predictor::predict() {
   if (time_.communication > Seconds()) {
     add(Remedy::hidden_communication, 0, saved(change), time_.exposed_communication.value());
   }
-  // As without set-up, which hides what comes after it.
-  change = {};
-  change.removed = united(waits_of(IdleCause::module_loading));
-  const Nanoseconds steady = replay_.run(change).all;
-  change.kernel_time = kProbedKernelTime;
-  const double kernels = seconds_in(replay_.kernel_time());
-  if (kernels > 0) {
-    const double shortened = kernels * (1 - kProbedKernelTime);
-    const double saved = std::max(0.0, seconds_in(steady - replay_.run(change).all));
-    predictions_.kernel_time_share = std::min(1.0, saved / shortened);
-  }
+  predictions_.kernel_time_share = share_saved_of(GpuClass::compute);
+  predictions_.copy_time_share = share_saved_of(GpuClass::copy);
   return std::move(predictions_);
+}
+
+// As without set-up, which hides what comes after it. While batches come late, what comes behind
+// the last of them has none to wait for, as it would in a longer recording: it does not count.
+std::optional<double> Predictor::share_saved_of(GpuClass kind) {
+  const Nanoseconds end = replay_.last_late_batch();
+  const double time = seconds_in(replay_.time_of(kind, {steps_.start, end}));
+  if (time <= 0) return std::nullopt;
+  const auto span = [&](const Change& change) {
+    const ReplayTimes times = replay_.run(change);
+    return end < steps_.end ? times.last_batch : times.all;
+  };
+  Change change;
+  change.removed = united(waits_of(IdleCause::module_loading));
+  const Nanoseconds steady = span(change);
+  (kind == GpuClass::copy ? change.copy_time : change.kernel_time) = kProbedTime;
+  const double saved = std::max(0.0, seconds_in(steady - span(change)));
+  return std::min(1.0, saved / (time * (1 - kProbedTime)));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace rooftile::trace {
 struct Predictions {
   std::vector<Prediction> remedies;
   std::optional<Seconds> replayed_span;
-  std::optional<double> kernel_time_share;
+  std::optional<double> kernel_time_share, copy_time_share;
 };
 
 // `marks` may be empty. `steps` is the window's part on the host, `time` the split of the window,

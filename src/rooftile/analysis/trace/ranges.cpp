@@ -10,7 +10,7 @@ namespace {
 
 bool is_training_range(std::string_view name) {
   return name.starts_with("Optimizer.step") || name.starts_with("Optimizer.zero_grad") ||
-         name.starts_with("zero_grad");
+         name.starts_with("zero_grad") || name == "torch::autograd::AccumulateGrad";
 }
 
 // Which of the collected ranges each host op lies in, found once for each op on the way up.
@@ -142,6 +142,36 @@ PointwiseUse pointwise_runs(const Timeline& timeline, const KernelNames& names,
     if (facts.library == "triton") use.compiled_time += time;
   }
   return use;
+}
+
+// A loop over the parameters reduces one after another, each with a copy or two of its result.
+Seconds idle_between_collectives(const Timeline& timeline, const GpuTrack& track,
+                                 const std::vector<IdlePiece>& pieces, const Window& window) {
+  constexpr std::size_t kFewBetween = 3;    // activities
+  constexpr Nanoseconds kNoLayer = 50'000;  // of one of those: no computation of a model
+  Cover idle;
+  for (const IdlePiece& piece : pieces) {
+    const bool is_hosts = piece.cause == IdleCause::launch ||
+                          piece.cause == IdleCause::synchronization ||
+                          piece.cause == IdleCause::between_kernels;
+    if (is_hosts) idle.add(piece.start, piece.end);
+  }
+  Nanoseconds sum = 0,
+              since = -1;  // the end of the last collective; -1 = computation came after it
+  std::size_t between = 0;
+  for (std::size_t i = 0; i < track.rows.size(); ++i) {
+    const Nanoseconds start = timeline.gpu.time.start(track.rows[i]);
+    const Nanoseconds end = timeline.gpu.time.end(track.rows[i]);
+    if (track.classes[i] == GpuClass::communication) {
+      if (since >= 0 && window.contains(since))
+        sum += idle.within(since, std::min(start, window.end));
+      since = end;
+      between = 0;
+    } else if (++between > kFewBetween || end - start > kNoLayer) {
+      since = -1;
+    }
+  }
+  return to_seconds(sum);
 }
 
 GradientReductions gradient_reductions(const Timeline& timeline, const Links& links,

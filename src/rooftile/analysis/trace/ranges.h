@@ -23,6 +23,11 @@ PointwiseUse pointwise_runs(const Timeline& timeline, const KernelNames& names,
                             const GpuTrack& track, const Window& window,
                             const std::vector<bool>& others);
 
+// Idle time in the window between one collective and the next with no computation between them, but
+// for a few short kernels such as copies of what was reduced.
+Seconds idle_between_collectives(const Timeline& timeline, const GpuTrack& track,
+                                 const std::vector<IdlePiece>& pieces, const Window& window);
+
 // Backward passes that begin in the window. A pass ends where other work than that of autograd
 // nodes computes: another forward pass, the optimizer. None where operators are not recorded.
 GradientReductions gradient_reductions(const Timeline& timeline, const Links& links,

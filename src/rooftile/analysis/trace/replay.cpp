@@ -23,6 +23,8 @@ constexpr int kMostLooks = 256;
 // event.
 constexpr Nanoseconds kLongestPause = 2'000;
 constexpr std::size_t kFewestPauses = 8;
+// A batch that workers have ready takes up to 1.4 ms to hand over in recordings.
+constexpr Nanoseconds kLongestHandover = 1'500'000;
 // CUDA queues 1024 launches at most; events and other entries take some of it.
 constexpr std::ptrdiff_t kFullQueue = 512;
 
@@ -200,7 +202,7 @@ void Replay::add_batches(const std::vector<HostWait>& waits) {
   for (const HostWait& host_wait : waits) {
     const bool is_loader = host_wait.cause == IdleCause::data_loading && !host_wait.is_call &&
                            host_wait.row != kNone && steps_.contains(host_wait.start);
-    if (!is_loader || host_wait.end - host_wait.start < kLongDelay) continue;
+    if (!is_loader || host_wait.end - host_wait.start < kLongestHandover) continue;
     if (!contains(timeline_.strings[timeline_.ops.name[host_wait.row]], "MultiProcessing"))
       continue;
     Wait wait;
@@ -263,8 +265,11 @@ struct Replay::Run {
     if (activity.after != kNone) start = std::max(start, all[activity.after].end + activity.lag);
     Nanoseconds duration = activity.duration;
     if (activity.kind == GpuClass::communication && change.no_communication) duration = 0;
-    if (activity.kind == GpuClass::compute) {
-      duration = static_cast<Nanoseconds>(static_cast<double>(duration) * change.kernel_time);
+    const double factor = activity.kind == GpuClass::compute ? change.kernel_time
+                          : activity.kind == GpuClass::copy  ? change.copy_time
+                                                             : 1;
+    if (factor != 1) {
+      duration = static_cast<Nanoseconds>(static_cast<double>(duration) * factor);
     }
     activity.end = start + duration;
     ready[activity.stream] = std::max(ready[activity.stream], activity.end);
@@ -290,14 +295,26 @@ struct Replay::Run {
   }
 };
 
-Nanoseconds Replay::kernel_time() const {
+Nanoseconds Replay::time_of(GpuClass kind, const Window& window) const {
   Nanoseconds sum = 0;
   for (const Event& event : events_) {
-    if (event.kind != EventKind::launch) continue;
+    if (event.kind != EventKind::launch || !window.contains(event.at)) continue;
     const Activity& activity = activities_[event.index];
-    if (activity.kind == GpuClass::compute) sum += activity.duration;
+    if (activity.kind == kind) sum += activity.duration;
   }
   return sum;
+}
+
+Nanoseconds Replay::last_late_batch() const {
+  Nanoseconds last = 0;
+  int late = 0;
+  for (const Wait& wait : waits_) {
+    if (wait.until != Until::batch) continue;
+    last = std::max(last, wait.end);
+    ++late;
+  }
+  const bool tells = late > 1 && 2 * (last - steps_.start) > steps_.span();
+  return tells ? last : steps_.end;
 }
 
 ReplayTimes Replay::run(const Change& change) {
@@ -318,6 +335,9 @@ ReplayTimes Replay::run(const Change& change) {
         break;
       case EventKind::wait_end:
         run.end_wait(waits_[event.index], activities_);
+        if (waits_[event.index].until == Until::batch) {
+          times.last_batch = run.time(event.at) - steps_.start;
+        }
         break;
       case EventKind::first_step_end:
         times.first_step = done_at(run.time(event.at));

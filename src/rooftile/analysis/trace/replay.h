@@ -18,12 +18,14 @@ struct Change {
   bool no_communication = false;     // collectives take no time
   bool no_late_batches = false;      // the loader's workers are as fast as they have to be
   double kernel_time = 1;            // factor of the duration of other kernels
+  double copy_time = 1;              // of copies
 };
 
 // From the window's start until the host has reached a point and the GPU is done with what was
 // launched before.
 struct ReplayTimes {
   Nanoseconds first_step = 0, all = 0;
+  Nanoseconds last_batch = 0;  // the host has the last batch that came late; 0 = none did
 };
 
 class Replay {
@@ -47,8 +49,11 @@ class Replay {
   std::uint32_t last_ended(Nanoseconds at) const;
   // From a launch to its start on an idle GPU.
   Nanoseconds usual_latency() const { return latency_; }
-  // Of the kernels that are run again, collectives left out: the sum.
-  Nanoseconds kernel_time() const;
+  // Of the activities of a class that are launched in [start, end) of the recording: the sum.
+  Nanoseconds time_of(GpuClass kind, const Window& window) const;
+  // When the last batch that came late was there; the steps' end where fewer than two did, or
+  // little is known by then.
+  Nanoseconds last_late_batch() const;
 
  private:
   // An activity starts `latency` after its launch, `pause` after the one before it on its stream

@@ -5,6 +5,9 @@
 
 namespace rooftile {
 
+// Whether start-up and first calls take most of the window: what it shows is no steady state.
+bool is_mostly_set_up(const TraceSummary& trace);
+
 // The window without start-up and first calls, where those take a tenth of it or more; else the
 // window.
 Seconds steady_span(const TraceSummary& trace);

@@ -141,6 +141,30 @@ std::vector<StepTimes> times_of(const std::vector<Nanoseconds>& bounds, const Ti
   return steps;
 }
 
+// Its largest part; of a step unlike most, where that part is no longer than usual, the part that
+// has grown by a tenth of the step, or what limits most.
+std::vector<StepLimit> limits_of(const std::vector<StepTimes>& steps, bool are_alike) {
+  constexpr std::size_t kFewest = 3;
+  constexpr Nanoseconds kGrown = 10;
+  std::vector<StepLimit> limits;
+  for (const StepTimes& times : steps) limits.push_back(largest(times));
+  if (steps.size() < kFewest || !are_alike) return limits;
+  std::array<std::size_t, kStepParts> counts{};
+  for (const StepLimit& limit : limits) ++counts.at(static_cast<std::size_t>(limit.part));
+  const auto most = static_cast<std::size_t>(std::ranges::max_element(counts) - counts.begin());
+  const UsualStep usual(steps);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const auto part = static_cast<std::size_t>(limits[i].part);
+    const Nanoseconds least = length_of(steps[i]) / kGrown;
+    if (part == most || steps[i].at(part) - usual.parts.at(part) >= least) continue;
+    const StepLimit grown = usual.beyond(steps[i]);
+    const auto limit =
+        grown.time >= to_seconds(least) ? static_cast<std::size_t>(grown.part) : most;
+    limits[i] = {static_cast<StepPart>(limit), to_seconds(steps[i].at(limit))};
+  }
+  return limits;
+}
+
 bool is_one_work(const std::vector<ServingStage>& work) {
   return std::ranges::all_of(work, [&](ServingStage one) { return one == work.front(); });
 }
@@ -217,7 +241,7 @@ Steps measure_steps(const StepMarks& marks, const std::vector<Nanoseconds>& boun
   }
   if (track.rows.empty() || bounds.size() < 2) return measured;
   const std::vector<StepTimes> steps = times_of(bounds, timeline, track, pieces);
-  for (const StepTimes& times : steps) measured.limits.push_back(largest(times));
+  measured.limits = limits_of(steps, is_one_work(marks.work));
   if (is_one_work(marks.work)) measured.slow = slow_steps(steps);
   return measured;
 }

@@ -241,6 +241,7 @@ std::vector<Nanoseconds> step_bounds(const StepMarks& marks, const Timeline& tim
   for (const Window& step : steps) bounds.push_back(step.end);
   if (marks.source == StepSource::repetition) return bounds;
   Nanoseconds earlier = bounds.front();
+  Nanoseconds first_work = std::numeric_limits<Nanoseconds>::max();  // of the first step
   for (std::size_t row = 0; row < timeline.gpu.time.size(); ++row) {
     const std::uint32_t call = links.gpu_call[row];
     if (links.leftover[row]) earlier = std::max(earlier, timeline.gpu.time.end(row));
@@ -253,12 +254,18 @@ std::vector<Nanoseconds> step_bounds(const StepMarks& marks, const Timeline& tim
                          [](Nanoseconds at, const Window& step) { return at < step.start; });
     // The first bound is the start, so this is the end of the step before `next`.
     Nanoseconds& end = bounds[static_cast<std::size_t>(next - steps.begin())];
+    if (&end == &bounds[1]) first_work = std::min(first_work, timeline.gpu.time.start(row));
     end = std::max(end, timeline.gpu.time.end(row));
   }
   // What outlasts most of the step's own work, on another stream, says nothing of its start.
   if (earlier < bounds[1] && 2 * work_before(earlier, steps, timeline, links) <
                                  work_before(bounds[1], steps, timeline, links)) {
     bounds.front() = earlier;
+  }
+  // The GPU is behind the host by as much at the end of each step, and at the start of the first.
+  const Nanoseconds behind = steps.front().start + (bounds[1] - steps.front().end);
+  if (steps.size() > 1 && bounds.front() < std::min(behind, first_work)) {
+    bounds.front() = std::min(behind, first_work);
   }
   for (std::size_t i = 1; i < bounds.size(); ++i) bounds[i] = std::max(bounds[i], bounds[i - 1]);
   return bounds;

@@ -72,7 +72,7 @@ kernel 7 23us 29us b corr=2
 kernel 8 15us 5us c corr=3
 kernel 7 52us 8us d corr=4
 )");
-  EXPECT_EQ(found.bounds, (std::vector<Nanoseconds>{0, 52'000, 52'000, 60'000}));
+  EXPECT_EQ(found.bounds, (std::vector<Nanoseconds>{3'000, 52'000, 52'000, 60'000}));
 }
 
 TEST(Steps, OfRangesThatTheUserNames) {

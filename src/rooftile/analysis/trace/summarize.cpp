@@ -216,7 +216,12 @@ Cover compute_cover(const Timeline& timeline, const GpuTrack& track) {
 
 void fill_tables(const HostView& view, const GpuTrack& track, const KernelNames& names,
                  const std::vector<Window>& held_up, TraceSummary& summary) {
-  OpTable table = tabulate_ops(view.timeline, view.links, names, view.sites, view.steps);
+  Cover first_calls;
+  for (const HostWait& wait : view.waits) {
+    if (wait.cause == IdleCause::module_loading) first_calls.add(wait.start, wait.end);
+  }
+  OpTable table =
+      tabulate_ops(view.timeline, view.links, names, view.sites, view.steps, first_calls);
   summary.kernels = table.kernels;
   summary.kernel_time = table.kernel_time;
   summary.kernel_time_in_steps = table.kernel_time_in_steps;
@@ -261,6 +266,7 @@ void find_patterns(HostView& view, const GpuTrack& track, const KernelNames& nam
       training_ranges(view.timeline, view.links, track, pieces, view.steps, view.sites);
   summary.pointwise = pointwise_runs(view.timeline, names, track, window, attention.is_part);
   summary.gradients = gradient_reductions(view.timeline, view.links, track, window);
+  summary.between_collectives = idle_between_collectives(view.timeline, track, pieces, window);
 }
 
 }  // namespace
@@ -311,6 +317,7 @@ TraceSummary summarize(const Timeline& timeline) {
     summary.predictions = std::move(predictions.remedies);
     summary.replayed_span = predictions.replayed_span;
     summary.kernel_time_share = predictions.kernel_time_share;
+    summary.copy_time_share = predictions.copy_time_share;
   }
 
   HostView view{timeline, links, waits, sites, host_window};

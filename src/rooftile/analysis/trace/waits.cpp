@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "rooftile/analysis/trace/host_work.h"
 #include "rooftile/analysis/trace/next_launch.h"
@@ -46,16 +47,74 @@ void add_call_waits(const Timeline& timeline, const Links& links, std::vector<Ho
   }
 }
 
+std::optional<IdleCause> cause_of_range(RangeKind kind) {
+  if (kind == RangeKind::loader) return IdleCause::data_loading;
+  if (kind == RangeKind::rank_wait) return IdleCause::communication_wait;
+  if (kind == RangeKind::compilation) return IdleCause::module_loading;
+  return std::nullopt;
+}
+
 void add_range_waits(const Timeline& timeline, const Links& links, std::vector<HostWait>& waits) {
   for (std::uint32_t op = 0; op < timeline.ops.time.size(); ++op) {
     const RangeKind kind = links.kind_of_op(timeline, op);
-    if (kind != RangeKind::loader && kind != RangeKind::rank_wait) continue;
+    const std::optional<IdleCause> cause = cause_of_range(kind);
     const std::uint16_t thread = timeline.ops.thread[op];
-    if (thread >= links.launches.size() || !links.launches[thread]) continue;
-    const IdleCause cause =
-        kind == RangeKind::loader ? IdleCause::data_loading : IdleCause::communication_wait;
+    if (!cause || thread >= links.launches.size() || !links.launches[thread]) continue;
     waits.push_back(
-        {timeline.ops.time.start(op), timeline.ops.time.end(op), cause, thread, false, op, 0});
+        {timeline.ops.time.start(op), timeline.ops.time.end(op), *cause, thread, false, op, 0});
+  }
+}
+
+// Functions of a compiler. All that happens inside the outermost of nested ranges and functions is
+// one compilation: benchmarks of kernels, waits for them, and the memory they take.
+void add_compilations(const Timeline& timeline, const Links& links, std::vector<HostWait>& waits) {
+  const PythonCalls& python = timeline.python;
+  const std::vector<bool> compiles =
+      kinds_of<bool>(timeline.strings, python.name, names_a_compiler);
+  for (std::uint32_t row = 0; row < python.time.size(); ++row) {
+    const std::uint16_t thread = python.thread[row];
+    if (!compiles[python.name[row]]) continue;
+    if (thread >= links.launches.size() || !links.launches[thread]) continue;
+    waits.push_back({python.time.start(row), python.time.end(row), IdleCause::module_loading,
+                     thread, false, kNone, 0});
+  }
+}
+
+// CUPTI's own work is the profiler's; CUDA's loading is a first call. Of the rest the kind is not
+// known, or the program causes it.
+std::optional<IdleCause> overhead_cause(std::string_view name) {
+  if (contains(name, "Module Loading") || contains(name, "Function Loading") ||
+      contains(name, "Driver Compiler")) {
+    return IdleCause::module_loading;
+  }
+  if (contains(name, "Buffer Flush") || contains(name, "Buffer Request") ||
+      contains(name, "Instrumentation") || contains(name, "Resource")) {
+    return IdleCause::outside;
+  }
+  return std::nullopt;
+}
+
+// Overhead during which no launch is called holds up the next one.
+void add_overheads(const Timeline& timeline, const Links& links, std::vector<HostWait>& waits) {
+  const Overheads& overheads = timeline.overheads;
+  if (overheads.time.size() == 0) return;
+  struct Launch {
+    Nanoseconds at = 0;
+    std::uint16_t thread = 0;
+  };
+  std::vector<Launch> launches;
+  const RuntimeCalls& calls = timeline.calls;
+  for (std::uint32_t call = 0; call < calls.time.size(); ++call) {
+    if (!is_launch(links.kind_of_call(timeline, call))) continue;
+    launches.push_back({calls.time.start(call), calls.thread[call]});
+  }
+  std::ranges::sort(launches, {}, &Launch::at);
+  for (std::uint32_t row = 0; row < overheads.time.size(); ++row) {
+    const auto cause = overhead_cause(timeline.strings[overheads.name[row]]);
+    const Window time{overheads.time.start(row), overheads.time.end(row)};
+    const auto next = std::ranges::upper_bound(launches, time.start, {}, &Launch::at);
+    if (!cause || next == launches.end() || next->at < time.end) continue;
+    waits.push_back({time.start, time.end, *cause, next->thread, false, kNone, 0});
   }
 }
 
@@ -149,6 +208,8 @@ std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links,
   std::vector<HostWait> waits;
   add_call_waits(timeline, links, waits);
   add_range_waits(timeline, links, waits);
+  add_compilations(timeline, links, waits);
+  add_overheads(timeline, links, waits);
   waits = disjoint(that_hold_up(waits, NextLaunches(timeline, links, track)));
   set_recorder_apart(timeline, links, waits);
   set_library_start_apart(timeline, links, waits);

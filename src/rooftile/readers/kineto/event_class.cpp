@@ -46,7 +46,7 @@ constexpr std::array<NamedClass, 41> kCategories{{
     {"async_cpu_to_gpu", EventClass::unused},
     {"gpu_user_annotation", EventClass::unused},
     {"external_correlation", EventClass::unused},
-    {"overhead", EventClass::unused},
+    {"overhead", EventClass::overhead},
     {"trace", EventClass::unused},
     {"cuda_sync", EventClass::unused},
     {"cuda_event", EventClass::unused},

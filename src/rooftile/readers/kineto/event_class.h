@@ -19,8 +19,9 @@ enum class EventClass : std::uint8_t {
   copy,
   fill,
   memory,
-  unused,   // repeats what other events say: flows, metadata, spans
-  unknown,  // a category that this reader does not know
+  overhead,  // of the profiler
+  unused,    // repeats what other events say: flows, metadata, spans
+  unknown,   // a category that this reader does not know
 };
 
 // By category, phase and, where the category does not tell, name, process and arguments.

@@ -97,6 +97,8 @@ void TimelineBuilder::on_event(const KinetoEvent& event) {
       return add_gpu(event, GpuKind::fill);
     case EventClass::memory:
       return add_memory(event);
+    case EventClass::overhead:
+      return add_overhead(event);
     case EventClass::unused:
       return;
     case EventClass::unknown:
@@ -122,6 +124,13 @@ void TimelineBuilder::add_op(const KinetoEvent& event, HostKind kind) {
   ops.collective.push_back(tables_.collective_of(args));
   header_.with_shapes = header_.with_shapes || !args.dims.empty();
   header_.with_stack = header_.with_stack || args.call_stack.size() > 2;
+}
+
+void TimelineBuilder::add_overhead(const KinetoEvent& event) {
+  const auto span = span_of(event);
+  if (!span) return;
+  timeline_.overheads.time.push_back(span->start, span->duration);
+  timeline_.overheads.name.push_back(names_.index_of(unquoted(event.name), timeline_.skipped));
 }
 
 void TimelineBuilder::add_python(const KinetoEvent& event) {

@@ -43,6 +43,7 @@ class TimelineBuilder final : public KinetoVisitor {
   void add_python(const KinetoEvent& event);
   void add_call(const KinetoEvent& event);
   void add_gpu(const KinetoEvent& event, GpuKind kind);
+  void add_overhead(const KinetoEvent& event);
   void add_memory(const KinetoEvent& event);
   void skip_unknown(const KinetoEvent& event);
   void join_python_threads();

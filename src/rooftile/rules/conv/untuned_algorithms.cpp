@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "rooftile/analysis/source/chosen_precision.h"
 #include "rooftile/analysis/source/head_training.h"
@@ -24,7 +25,9 @@ A program that trains a convolutional network on a GPU with inputs of one size, 
 resize, the data set or images that the program draws itself, and leaves `torch.backends.cudnn.benchmark` off. One finding per program.
 
 In traces: kernels of the algorithms that need no workspace (`implicit_convolve_sgemm`,
-`wgrad_alg0_engine`, `dgrad_engine`) that take a fifth of the time of convolutions or more.
+`wgrad_alg0_engine`, `dgrad_engine`) that take a fifth of the time of convolutions or more, in layers
+without a stride or dilation. Information where no shapes were recorded, which tell those apart, and where the
+GPU has Tensor Cores for 16 bits, in which other kernels run.
 
 ## Why it costs time
 cuDNN has several algorithms for each convolution. Without benchmark a heuristic picks one; with it
@@ -234,15 +237,64 @@ bool is_fallback(const OpUse*, const KernelUse& kernel) {
                       {"implicit_convolve_sgemm", "wgrad_alg0_engine", "detail::dgrad_engine"});
 }
 
-bool is_convolution(const OpUse*, const KernelUse& kernel) {
-  return kernel.facts.kernel_class == KernelClass::convolution;
+bool is_convolution(const OpUse* use, const KernelUse& kernel) {
+  const bool is_of_operator = use != nullptr && contains(use->name, "conv");
+  return kernel.facts.kernel_class == KernelClass::convolution ||
+         (is_of_operator && is_matrix_kernel(kernel));
+}
+
+constexpr std::int64_t kFewestChannels = 16;  // of the input; an image's three are fewer
+
+// Strided and dilated layers and those of few channels have no faster algorithm. Empty where the
+// layer's sizes are not recorded.
+std::optional<bool> has_other_algorithms(const OpUse* use) {
+  const Convolution* conv =
+      use != nullptr && use->op ? std::get_if<Convolution>(&use->op->body) : nullptr;
+  if (conv == nullptr) return std::nullopt;
+  const auto is_one = [](std::int64_t size) { return size == 1; };
+  return conv->groups == 1 && std::ranges::all_of(conv->stride, is_one) &&
+         std::ranges::all_of(conv->dilation, is_one) &&
+         !std::ranges::all_of(conv->kernel, is_one) && conv->c >= kFewestChannels;
+}
+
+bool may_be_mended(const OpUse* use, const KernelUse& kernel) {
+  return is_fallback(use, kernel) && has_other_algorithms(use).value_or(true);
+}
+
+bool is_mendable(const OpUse* use, const KernelUse& kernel) {
+  return is_fallback(use, kernel) && has_other_algorithms(use).value_or(false);
+}
+
+// The fallbacks multiply in fp32, and the GPU has Tensor Cores for 16 bits: advice of its own.
+bool runs_faster_in_16_bits(const RuleInput& input, const TraceSummary& trace) {
+  const Device& device = input.device();
+  return !trace.is_foreign &&
+         (device.has_tensor_cores(Dtype::bf16) || device.has_tensor_cores(Dtype::fp16));
 }
 
 constexpr double kWeighs = 0.2;  // of the time of the convolutions
 
-std::vector<TraceCase> judge(const TraceSummary& trace) {
-  const std::vector<UseGroup> groups = group_by_shape(trace, is_fallback);
-  const Seconds time = time_of_kernels(trace, is_fallback);
+std::map<std::string, Seconds> times_by_kernel(const TraceSummary& trace,
+                                               const KernelTest& wanted) {
+  std::map<std::string, Seconds> times;
+  for (const OpUse& use : trace.ops) {
+    for (const KernelUse& kernel : use.kernels) {
+      if (wanted(&use, kernel)) {
+        times[short_kernel_name(kernel.name)] += kernel.time * window_part(trace);
+      }
+    }
+  }
+  for (const KernelUse& kernel : trace.orphans) {
+    if (wanted(nullptr, kernel)) {
+      times[short_kernel_name(kernel.name)] += kernel.time * window_part(trace);
+    }
+  }
+  return times;
+}
+
+std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) {
+  const std::vector<UseGroup> groups = group_by_shape(trace, may_be_mended);
+  const Seconds time = time_of_kernels(trace, may_be_mended);
   const Seconds all = time_of_kernels(trace, is_convolution);
   if (groups.empty() || time < kWeighs * all || !is_visible(trace, time)) return {};
   Finding finding = about_group(
@@ -252,22 +304,27 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
       {"Set torch.backends.cudnn.benchmark = True where input sizes repeat, and leave cuDNN memory "
        "for its workspace",
        Exactness::exact_arithmetic});
-  constexpr std::size_t kMostNamed = 3;
-  for (const UseGroup& group : groups) {
-    if (finding.evidence.size() == kMostNamed) break;
-    finding.evidence.push_back(Evidence::measured(
-        fmt::format("{} under {} takes {}", short_kernel_name(group.kernel->name),
-                    group_text(group), cost_text(trace, group.time))));
+  for (const auto& [name, of_kernel] : times_by_kernel(trace, may_be_mended)) {
+    finding.evidence.push_back(
+        Evidence::measured(fmt::format("{} takes {}", name, cost_text(trace, of_kernel))));
   }
   note_pace(trace, finding);
   const Seconds gained = trace.kernel_time_share.value_or(1) * time;
   if (!is_visible(trace, gained)) finding.own_level = Level::info;
+  if (!trace.has_shapes) {
+    finding.own_level = Level::info;
+    finding.message +=
+        "; strided layers have no faster algorithm, and without record_shapes=True nothing tells "
+        "them "
+        "apart";
+  } else if (runs_faster_in_16_bits(input, trace)) {
+    finding.own_level = Level::info;
+    finding.message += "; convolutions in 16 bits (precision/amp-off) run other kernels";
+  }
   return {{"", std::move(finding)}};
 }
 
-std::vector<Finding> check_traces(const RuleInput& input) {
-  return judge_ranks(input.workload.traces, judge);
-}
+std::vector<Finding> check_traces(const RuleInput& input) { return judge_ranks(input, judge); }
 
 }  // namespace untuned_algorithms
 

@@ -49,7 +49,8 @@ buckets. The finding names the remedy for the kind of collective that is exposed
 From a trace. High: the exposed time in which computation waits, less what several traces show to be waiting
 for other ranks, which other rules report. The low end is 0: what can overlap depends on the program. Half is
 assumed likely, but of small messages that take long only what they would take over a slow link (1 GB/s),
-and no more than a replay of the recording saves without collectives. From a script alone nothing is
+and no more than a replay of the recording saves without collectives. Of gradients that are reduced one by
+one the idle time between one collective and the next counts too, all of it. From a script alone nothing is
 estimated.
 
 ## When not to
@@ -93,12 +94,14 @@ std::vector<Evidence> largest(const TraceSummary& trace) {
   std::sort(uses.begin(), uses.end(),
             [](const CollectiveUse* a, const CollectiveUse* b) { return a->awaited > b->awaited; });
   std::vector<Evidence> lines;
+  const double part = window_part(trace);
   for (const CollectiveUse* use : uses) {
     if (lines.size() == kMostTold || use->awaited <= Seconds(0)) break;
     lines.push_back(Evidence::measured(
         fmt::format("{} {}: {} waited for, {} exposed of {}", name_of(*use),
                     count_text(trace, window_count(trace, use->count), "run"),
-                    time_text(use->awaited), time_text(use->exposed), time_text(use->time))));
+                    cost_text(trace, use->awaited * part), cost_text(trace, use->exposed * part),
+                    time_text(per_step(trace, use->time * part)))));
   }
   return lines;
 }
@@ -213,6 +216,10 @@ std::optional<Fix> propose_buckets(const TraceSummary& trace, const Traffic& tra
                          each, bytes_text(traffic.bytes / static_cast<double>(traffic.count)),
                          std::ceil(buckets)),
              Exactness::exact_arithmetic};
+}
+
+bool is_bucketing(const Fix& fix) {
+  return fix.text.starts_with("Reduce the gradients in buckets");
 }
 
 Fix propose_for_gradients(const TraceSummary& trace, const Traffic& traffic) {
@@ -426,6 +433,16 @@ LongRuns runs_unlike_others(const TraceSummary& trace) {
   return found;
 }
 
+// `between` of idle time between the collectives, `loop` in them.
+void tell_loop(const TraceSummary& trace, Seconds between, Seconds loop, Finding& finding) {
+  if (between <= Seconds()) return;
+  finding.message += fmt::format(
+      "; between one collective and the next the GPU idles {}, and with the time in them the loop "
+      "over "
+      "the parameters takes {}",
+      cost_text(trace, between), cost_text(trace, loop + between));
+}
+
 std::vector<Finding> check(std::span<const TraceSummary> ranks) {
   return judge_ranks(ranks, [&](const TraceSummary& trace) -> std::vector<TraceCase> {
     const LongRuns apart = runs_unlike_others(trace);
@@ -435,7 +452,17 @@ std::vector<Finding> check(std::span<const TraceSummary> ranks) {
     const Seconds plausible = std::min(transfer, plausible_transfer(trace).value_or(transfer));
     const Seconds likely = std::min(0.5 * plausible, saved_without(trace).value_or(transfer));
     const bool mostly_waits = plausible < 0.5 * transfer;
-    if (transfer < kMinShare * trace.time.span) return {};
+    // Collectives one after another, each launched when the last is done, cost the time between
+    // too.
+    const Fix fix = propose(trace);
+    const Seconds between = is_bucketing(fix) ? trace.between_collectives : Seconds();
+    const Seconds loop = between > Seconds() ? trace.time.exposed_communication : transfer;
+    if (transfer + between < kMinShare * trace.time.span) return {};
+    Range<Seconds> gain{Seconds(0), likely, transfer};
+    if (between > Seconds()) {
+      gain.expected = 0.5 * transfer + between;
+      gain.high = loop + between;
+    }
     Finding finding = about_trace(
         trace,
         fmt::format("computation waits {} for communication ({} of all communication){}{}",
@@ -446,7 +473,8 @@ std::vector<Finding> check(std::span<const TraceSummary> ranks) {
                     mostly_waits ? "; the messages are small, so most of it is waiting for ranks "
                                    "that come later"
                                  : ""),
-        propose(trace), Range<Seconds>{Seconds(0), likely, transfer});
+        fix, gain);
+    tell_loop(trace, between, loop, finding);
     if (apart.count > 0 && apart.beyond > Seconds()) {
       finding.message += fmt::format(
           "; {} not counted: {} up to {}, far longer than the others (NCCL connects, or another "
@@ -467,7 +495,7 @@ std::vector<Finding> check(std::span<const TraceSummary> ranks) {
       finding.evidence.push_back(Evidence::found(
           fmt::format("{} more of it is exposed, but the host had launched nothing that waited for "
                       "it: not counted",
-                      time_text(free))));
+                      cost_text(trace, free))));
     }
     return {{"", std::move(finding)}};
   });

@@ -91,11 +91,13 @@ Fix propose(const TraceSummary& trace, const LoaderUse& loader, Seconds saved) {
                         count, time_text(each), time_text(needed)),
             Exactness::changes_training};
   }
-  return {
-      fmt::format("Deliver a batch every {} instead of every {}: {:.1f} times the workers, or "
-                  "transforms that much cheaper",
-                  time_text(needed), time_text(trace.time.span / batches), speedup(trace, saved)),
-      Exactness::changes_training};
+  // What was ready before the recording, or during a pause, makes the loader look faster than it
+  // is.
+  const Seconds now = std::max(loader.interval, trace.time.span / batches);
+  return {fmt::format("Deliver a batch every {} instead of every {}: {:.1f} times the workers, or "
+                      "transforms that much cheaper",
+                      time_text(needed), time_text(now), now / needed),
+          Exactness::changes_training};
 }
 
 Finding describe(const TraceSummary& trace, const LoaderUse& loader) {

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "rooftile/analysis/trace/benchmarks.h"
 #include "rooftile/analysis/trace/host_copies.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/trace_finding.h"
@@ -20,6 +22,18 @@ Seconds faster_copies(const HostCopy& copy, const Device& device, double attaine
   return std::max(0.0, 1 - fast / copy.time) * copy.exposed;
 }
 
+// The work of the host that makes what is copied: as often, and for a visible time, with the GPU
+// idle. It goes to the GPU, and the copy with it.
+const HostWorkUse* work_that_makes(const TraceSummary& trace, const HostCopy& copy) {
+  constexpr double kLeast = 0.05;  // of the window, as launch/host-busy-elsewhere asks
+  if (!copy.is_upload || !trace.loaders.empty()) return nullptr;
+  const auto found = std::ranges::find_if(trace.host_work, [&](const HostWorkUse& work) {
+    return maker_of_tensors(work.name) && work.exposed >= kLeast * trace.time.span &&
+           work.count > 2 && std::abs(work.count - copy.count) <= 1;
+  });
+  return found == trace.host_work.end() ? nullptr : &*found;
+}
+
 // Steps can copy while another computes. A single pass needs what it copies.
 Range<Seconds> saving_of_copying(const TraceSummary& trace, const HostCopy& copy,
                                  const Device& device) {
@@ -27,7 +41,8 @@ Range<Seconds> saving_of_copying(const TraceSummary& trace, const HostCopy& copy
   const Seconds low = faster_copies(copy, device, kAttained);
   const bool is_known = device.pcie_bandwidth.has_value();
   const Seconds high = has_steps || !is_known ? copy.exposed : faster_copies(copy, device, 1);
-  return {low, 0.5 * (low + high), high};
+  const double share = trace.copy_time_share.value_or(1);
+  return {share * low, share * 0.5 * (low + high), high};
 }
 
 // The operator that made most of what is copied there; empty where it came from elsewhere.
@@ -62,11 +77,12 @@ Fix propose(const TraceSummary& trace, const HostCopy& copy) {
         Exactness::bit_exact};
   }
   if (!maker.empty()) {
-    const bool draws = maker.find("rand") != std::string::npos || maker == "aten::normal_";
-    return {fmt::format("Make the tensor on the GPU: torch.{}(..., device=\"cuda\"){}",
-                        maker == "aten::normal_" ? "randn" : maker.substr(6),
-                        draws ? "" : ", or once before the loop"),
-            draws ? Exactness::changes_training : Exactness::bit_exact};
+    if (const auto fix = made_on_gpu(maker)) return *fix;
+    return {
+        fmt::format("Make the tensor on the GPU: torch.{}(..., device=\"cuda\"), or once before "
+                    "the loop",
+                    maker.substr(6)),
+        Exactness::bit_exact};
   }
   // Where no loader was recorded, the program may make the tensors itself.
   if (trace.loaders.empty()) {
@@ -96,6 +112,13 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const HostCo
       traffic_text(copy.bytes), time_text(copy.time),
       rate_text(copy.time > Seconds(0) ? copy.bytes / copy.time : BytesPerSecond(0)),
       time_text(copy.exposed), time_text(copy.idle)))};
+  if (const HostWorkUse* work = work_that_makes(trace, copy)) {
+    finding.message += fmt::format("; goes away where {} makes them on the GPU", work->name);
+    finding.own_level = Level::info;
+  } else if (copy.is_upload && uses_torch(trace) && !benchmark_because(trace).empty()) {
+    finding.message += "; the inputs of a benchmark cost no program anything";
+    finding.own_level = Level::info;
+  }
   return finding;
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "rooftile/analysis/trace/steady.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"
@@ -30,7 +31,7 @@ kernels are long, something else keeps the host busy between launches: profile t
 
 ## How the saving is estimated
 By a replay of the recording in which operators cost the host nothing, held to the measured idle time:
-likely is at most what launching causes, high at most all of it. Where the replay does not fit, high: the
+likely and high are at most what launching causes. Where the replay does not fit, high: the
 idle time that launching causes, less half a microsecond for each kernel, which remains between the
 kernels of a CUDA graph; low: half of that. With Python stacks recorded the low end is 0, because
 recording them slows the host itself.
@@ -48,8 +49,7 @@ recording them slows the host itself.
 )md";
 
 constexpr double kMinIdleShare = threshold::kWorthADay;
-constexpr double kMostStartUp = 0.5;  // of the time: the rest is no steady state
-constexpr double kFewKernels = 10;    // a recording of so few is no program
+constexpr double kFewKernels = 10;  // a recording of so few is no program
 // Above so much idle time for each kernel the host does something else than launching.
 constexpr Seconds kLongestLaunch = milliseconds(2);
 constexpr Seconds kGraphGap = microseconds(0.5);    // 3.4 - 2.9 µs of the blog's figures
@@ -59,6 +59,12 @@ constexpr double kMostlyShort = 0.4;                // of the kernels
 Seconds idle_of(const TraceSummary& trace, IdleCause cause) {
   const auto found = trace.time.idle_by_cause.find(cause);
   return found == trace.time.idle_by_cause.end() ? Seconds(0) : found->second;
+}
+
+// But for loops over collectives, which reduce one after another: those have a rule of their own.
+Seconds launching_idle(const TraceSummary& trace) {
+  const Seconds idle = idle_of(trace, IdleCause::launch);
+  return std::max(Seconds(), idle - trace.between_collectives);
 }
 
 // Share of the kernels that take less time than launching an operator.
@@ -82,14 +88,14 @@ Range<Seconds> saving_of(const TraceSummary& trace) {
   for (const Prediction& prediction : trace.predictions) {
     if (prediction.remedy != Remedy::batched_launches) continue;
     Range<Seconds> saved = prediction.saved;
-    saved.high = std::min(saved.high, trace.time.idle);
-    saved.expected = std::min(saved.expected, idle_of(trace, IdleCause::launch));
+    saved.high = std::min(saved.high, launching_idle(trace));
+    saved.expected = std::min(saved.expected, saved.high);
     saved.low = std::min(saved.low, saved.expected);
     if (trace.has_stacks) saved.low = std::min(saved.low, Seconds(0));
     return saved;
   }
   const Seconds left = kGraphGap * static_cast<double>(kernels_of(trace));
-  const Seconds most = std::max(Seconds(0), idle_of(trace, IdleCause::launch) - left);
+  const Seconds most = std::max(Seconds(0), launching_idle(trace) - left);
   return {trace.has_stacks ? Seconds(0) : 0.5 * most, 0.75 * most, most};
 }
 
@@ -142,7 +148,7 @@ std::vector<Evidence> slow_operators(const TraceSummary& trace) {
   std::sort(sorted.rbegin(), sorted.rend());
   std::vector<Evidence> lines;
   for (const auto& [time, name] : sorted) {
-    if (lines.size() == kMostTold || time <= Seconds(0)) break;
+    if (lines.size() == kMostTold || !is_visible(trace, time * window_part(trace))) break;
     lines.push_back(Evidence::measured(fmt::format(
         "{} takes the host {} for {}", name, cost_text(trace, time * window_part(trace)),
         count_text(trace, window_count(trace, by_name[name].second), "call"))));
@@ -169,10 +175,8 @@ bool is_of_optimizer(const TraceSummary& trace, Seconds idle) {
 }
 
 std::vector<TraceCase> judge(const TraceSummary& trace) {
-  const Seconds idle = idle_of(trace, IdleCause::launch);
-  const Seconds set_up =
-      idle_of(trace, IdleCause::module_loading) + idle_of(trace, IdleCause::start_up);
-  if (set_up > kMostStartUp * trace.time.span) return {};
+  if (is_mostly_set_up(trace)) return {};
+  const Seconds idle = launching_idle(trace);
   const double kernels = static_cast<double>(kernels_of(trace));
   if (trace.launches + trace.graph_launches <= 0 || kernels < kFewKernels) return {};
   if (idle < kMinIdleShare * trace.time.span || idle > kLongestLaunch * kernels) return {};

@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "rooftile/analysis/trace/benchmarks.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/trace_finding.h"
 
@@ -62,6 +63,7 @@ Fix propose(const TraceSummary& trace, const HostWorkUse& work) {
         "in each forward pass: batch norm's running statistics then differ by rank",
         Exactness::changes_training};
   }
+  if (auto fix = made_on_gpu(work.name)) return *std::move(fix);
   if (is_operator(work)) {
     return {
         "Call this operator less often or once before the loop, or give it data on the GPU: it "
@@ -177,6 +179,10 @@ Finding describe(const TraceSummary& trace, const JoinedWork& joined) {
   finding.evidence = {Evidence::measured(
       fmt::format("{} of the host's time; only the {} in which the GPU idles count",
                   time_text(work.time), time_text(work.exposed)))};
+  if (is_operator(work) && !benchmark_because(trace).empty()) {
+    finding.own_level = Level::info;
+    finding.message += "; the inputs of a benchmark cost no program anything";
+  }
   if (trace.has_stacks) {
     finding.evidence.push_back(
         Evidence::found("Python stacks were recorded, which slows the host: part of the idle time "

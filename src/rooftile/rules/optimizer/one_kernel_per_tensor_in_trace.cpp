@@ -55,9 +55,15 @@ std::string_view class_of(std::string_view range) {
   return name.substr(0, name.find('.'));
 }
 
-// By the arguments of torch.optim's classes, since PyTorch 2.0; others need not take them.
+// By the arguments of torch.optim's classes: since PyTorch 2.0 they update lists unless told not
+// to, so that one kernel for each tensor is of an older version or foreach=False. SGD takes fused
+// since 2.3 only.
 std::string remedy_for(std::string_view optimizer) {
-  if (is_one_of(optimizer, {"Adam", "AdamW", "SGD"})) return "Pass fused=True to the optimizer";
+  if (is_one_of(optimizer, {"Adam", "AdamW"})) return "Pass fused=True to the optimizer";
+  if (optimizer == "SGD") {
+    return "Pass foreach=True to the optimizer (PyTorch 1.12 or newer), or fused=True (2.3 or "
+           "newer)";
+  }
   if (is_one_of(optimizer,
                 {"Adadelta", "Adagrad", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"})) {
     return "Pass foreach=True to the optimizer";
@@ -82,13 +88,12 @@ Finding describe(const TraceSummary& trace, const RangeUse& range) {
                  {remedy_for(class_of(range.name)), Exactness::exact_arithmetic}, idle + busy);
   finding.location.node = range.name;
   finding.count = range.kernels;
-  finding.evidence = {
-      Evidence::measured(fmt::format(
-          "{} of the host's time, {} of kernels and {} of idle GPU in {} calls of the optimizer",
-          time_text(range.host_time), time_text(range.kernel_time), time_text(range.idle),
-          range.count)),
-      Evidence::published("no kernel over lists of tensors in it",
-                          "PyTorch profiler, OptimizerSingleTensorPattern")};
+  finding.evidence = {Evidence::measured(fmt::format(
+                          "{} of the host's time, {} of kernels and {} of idle GPU",
+                          cost_text(trace, range.host_time), cost_text(trace, range.kernel_time),
+                          cost_text(trace, range.idle))),
+                      Evidence::published("no kernel over lists of tensors in it",
+                                          "PyTorch profiler, OptimizerSingleTensorPattern")};
   return finding;
 }
 

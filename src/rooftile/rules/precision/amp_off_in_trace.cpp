@@ -5,6 +5,7 @@
 #include "rooftile/analysis/trace/op_gain.h"
 #include "rooftile/analysis/trace/steady.h"
 #include "rooftile/base/quantity_text.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"
 
@@ -80,14 +81,30 @@ Fix propose(const RuleInput& input, const TraceSummary& trace, Dtype half,
   return {text, Exactness::changes_numerics};
 }
 
+bool is_convolution(const UseGroup& group) {
+  return group.kernel->facts.kernel_class == KernelClass::convolution ||
+         contains(group.name, "conv");
+}
+
+std::string_view products_text(const std::vector<UseGroup>& groups) {
+  constexpr double kFew = 0.1;
+  Seconds all, convolutions;
+  for (const UseGroup& group : groups) {
+    all += group.time;
+    if (is_convolution(group)) convolutions += group.time;
+  }
+  if (convolutions < kFew * all) return "GEMMs";
+  return convolutions > (1 - kFew) * all ? "convolutions" : "convolutions and GEMMs";
+}
+
 std::vector<Evidence> evidence_of(const TraceSummary& trace, const std::vector<UseGroup>& groups) {
   constexpr std::size_t kMostTold = 3;
   std::vector<Evidence> lines;
   for (const UseGroup& group : groups) {
-    if (lines.size() == kMostTold) break;
-    lines.push_back(
-        Evidence::measured(fmt::format("{} takes {} in {}", group_text(group),
-                                       cost_text(trace, group.time), kernels_text(group))));
+    if (lines.size() == kMostTold || !is_visible(trace, group.time)) break;
+    const std::string kernels = group.uses.empty() ? "" : " in " + kernels_text(group);
+    lines.push_back(Evidence::measured(
+        fmt::format("{} takes {}{}", group_text(group), cost_text(trace, group.time), kernels)));
   }
   lines.push_back(
       Evidence::published("mixed precision up to 3x", "PyTorch Performance Tuning Guide"));
@@ -114,9 +131,10 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
   const Range<Seconds> gain = gain_of_kernel_time(trace, saved);
   Finding finding =
       about_trace(trace,
-                  fmt::format("all GEMMs are fp32 and take {}, {} of it on CUDA cores; this GPU's "
+                  fmt::format("all {} are fp32 and take {}, {} of it on CUDA cores; this GPU's "
                               "Tensor Cores support {}",
-                              cost_text(trace, time), share_text(slow / time), to_string(half)),
+                              products_text(groups), cost_text(trace, time),
+                              share_text(slow / time), to_string(half)),
                   propose(input, trace, half, groups), gain);
   finding.evidence = evidence_of(trace, groups);
   // Where the host sets the pace, it counts once the launches are mended.

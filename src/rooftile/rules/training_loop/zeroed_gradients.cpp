@@ -20,7 +20,8 @@ constexpr std::string_view kDoc = R"md(
 - In a script: `zero_grad(set_to_none=False)`, or a loop over the parameters with `p.grad.zero_()`, in a
   training loop on the GPU.
 - In a trace: a visible share of the step spent in filling gradients with zeros in `zero_grad`, on the GPU or in
-  waiting for the launches.
+  waiting for the launches. Where `zero_grad` was not recorded, the kernels of `AccumulateGrad`, which adds only where
+  a gradient exists already.
 
 ## Why it costs time
 Every gradient is written once, and the backward pass then reads and adds to it instead of just
@@ -31,7 +32,8 @@ writing it. By hand it is also one kernel for each tensor: for many small parame
 
 ## How the saving is estimated
 From a trace: the kernel and fill time inside the ranges called `zero_grad`, less what may have run beside other
-work, and the GPU's idle time that launching them causes; at the low end half of that. From a script alone
+work, and the GPU's idle time that launching them causes; at the low end half of that. Where the backward pass adds
+no more often than zeros are written, what its additions take counts too. From a script alone
 nothing is estimated.
 
 ## When not to
