@@ -84,7 +84,6 @@ void add_program(const SourceFacts& facts, const Program& program,
   add_text(lines, "varying input size", varying_input_size(facts, program));
   add_text(lines, "padded to the longest", padded_to_longest(facts, program));
   add_text(lines, "sized for Tensor Cores", tensor_core_sized_layer(facts, program));
-  add_text(lines, "convolution of 64 channels", convolution_of_at_least(facts, program, 64));
   add_text(lines, "main convolution", main_convolution(facts, program));
   const auto find = [](const SourceFacts& all, const Program& one, const Accepts& accepts) {
     return tensor_core_sized_layer(all, one, accepts);
@@ -146,7 +145,6 @@ void add_call(const SourceFacts& facts, const Call& call, const Trainers& traine
                 {waits_itself(facts, call), "waits itself"},
                 {is_clock(call), "clock"},
                 {copies_to_device(facts, call), "copies to a device"},
-                {moves_to_gpu(facts, call), "moves to a GPU"},
                 {makes_on_host(facts, call), "made on the host"},
                 {feeds_step_loop(facts, call), "feeds the step"},
                 {runs_in_forward(call.function), "in forward"},

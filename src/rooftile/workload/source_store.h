@@ -70,7 +70,8 @@ struct Store {
   // The same of one file: scripts beside each other have options of one name and other defaults.
   std::unordered_map<const File*, std::unordered_map<std::string_view, Option>> file_options;
 
-  std::unordered_set<const File*> started;  // scripts that documented commands start
+  // Scripts that documented commands start, and those of which all commands make one GPU visible.
+  std::unordered_set<const File*> started, on_one_gpu;
   std::unordered_map<const File*, std::vector<std::size_t>> programs_by_file;  // by their places
   bool is_complete = false;  // nothing changes any more
   const Type* intern(const Type& type) { return &*types.insert(type).first; }

@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
+#include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
 namespace {
@@ -49,6 +50,13 @@ std::vector<EnvironmentSetting> environment_settings(const SourceFacts& facts,
     }
   }
   return settings;
+}
+
+bool is_started_on_one_gpu(const SourceFacts& facts, const File& file) {
+  const auto programs = training_programs_of(facts, file);
+  return !programs.empty() && std::ranges::all_of(programs, [&](const Program* program) {
+    return program->entry != nullptr && facts.store().on_one_gpu.contains(program->entry);
+  });
 }
 
 }  // namespace rooftile::source

@@ -18,4 +18,8 @@ struct EnvironmentSetting {
 std::vector<EnvironmentSetting> environment_settings(const SourceFacts& facts,
                                                      std::string_view name);
 
+// `CUDA_VISIBLE_DEVICES=0 python train.py` in all that the documents say of the programs that train
+// with the file.
+bool is_started_on_one_gpu(const SourceFacts& facts, const File& file);
+
 }  // namespace rooftile::source

@@ -163,7 +163,8 @@ class AllocationSearch {
     if (std::count(call.name.begin(), call.name.end(), '.') == 1 &&
         is_last_word(call.name, "torch.",
                      {"zeros", "ones", "full", "empty", "rand", "randn", "randint", "randperm",
-                      "arange", "eye", "linspace"})) {
+                      "arange", "eye", "linspace", "logspace", "hann_window", "hamming_window",
+                      "blackman_window", "bartlett_window", "kaiser_window"})) {
       return call.expr->type->residence == Residence::host;  // with no other default place
     }
     const Expr* callee = call.expr->children().empty() ? nullptr : call.expr->children().front();

@@ -359,27 +359,4 @@ std::optional<SizedLayer> tensor_core_sized_layer(const SourceFacts& facts, cons
   return known_architecture(program, accepts);
 }
 
-std::optional<SizedLayer> convolution_of_at_least(const SourceFacts& facts, const Program& program,
-                                                  std::int64_t channels) {
-  for (const SizedType& type : kTypes) {
-    const bool is_wanted = type.unit == "channels" && type.name != "torch.nn.Conv1d";
-    if (!is_wanted) continue;
-    for (const Call* call : calls_in(facts, program, {type.name})) {
-      for (const auto& [in, out] : layer_sizes(facts, program, *call, {type.in, type.in_position},
-                                               {type.out, type.out_position})) {
-        if (in.value_or(0) < channels && out.value_or(0) < channels) continue;
-        return SizedLayer{call, sizes_text(type, in.value_or(0), out.value_or(0))};
-      }
-    }
-  }
-  auto model = library_model(facts, program, kAnyCall);
-  if (!model) return std::nullopt;
-  const std::string name = lower(model->text);
-  for (const std::string_view other : {"vit", "swin", "bert", "gpt", "transformers."}) {
-    if (name.find(other) != std::string::npos) return std::nullopt;
-  }
-  return name.starts_with("torchvision.") || name.starts_with("segmentation") ? model
-                                                                              : std::nullopt;
-}
-
 }  // namespace rooftile::source

@@ -28,9 +28,5 @@ std::optional<SizedLayer> tensor_core_sized_layer(const SourceFacts& facts, cons
                                                   const Accepts& accepts = kAnyCall);
 // A model of torchvision that is picked by its name in the package; empty without one.
 std::optional<SizedLayer> model_chosen_by_name(const Program& program, const Accepts& accepts);
-// The first convolution, 2-D or 3-D, from or to at least `channels`, or library model that is a
-// convolutional network by its name.
-std::optional<SizedLayer> convolution_of_at_least(const SourceFacts& facts, const Program& program,
-                                                  std::int64_t channels);
 
 }  // namespace rooftile::source

@@ -92,14 +92,6 @@ bool is_gpu_device(const SourceFacts& facts, const Expr* expr) {
   return value.kind == ValueKind::text && value.text.starts_with("cuda");
 }
 
-bool moves_to_gpu(const SourceFacts& facts, const Call& call) {
-  if (call.receiver == nullptr) return false;
-  if (call.method == "cuda") return true;
-  if (call.method != "to") return false;
-  const Argument* device = call.argument("device", 0);
-  return device != nullptr && is_gpu_device(facts, device->value);
-}
-
 bool freezes_parameter(const Statement& statement) {
   return statement.kind == StatementKind::assignment &&
          last_name(statement.target) == "requires_grad" && statement.value != nullptr &&

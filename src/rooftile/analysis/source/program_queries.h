@@ -56,8 +56,6 @@ const Expr* comprehension_source(const Expr& name);
 bool is_same_object(const Expr* a, const Expr* b);
 // Whether the expression is a device or device text that names a GPU.
 bool is_gpu_device(const SourceFacts& facts, const Expr* expr);
-// `.cuda()`, or `.to(x)` with a GPU.
-bool moves_to_gpu(const SourceFacts& facts, const Call& call);
 // `p.requires_grad = False`.
 bool freezes_parameter(const Statement& statement);
 // Whether the value is a dtype of one of the names without "torch.": {"float16", "half"}.

@@ -46,9 +46,9 @@ bool is_of_media(const Call& call) {
       name.starts_with("pydicom.") || name.starts_with("skimage.io.")) {
     return true;
   }
-  return is_one_of(name, {"cv2.imread", "cv2.imdecode", "PIL.Image.open", "PIL.Image.fromarray",
-                          "h5py.File", "scipy.io.wavfile.read",
-                          "torchvision.transforms.functional.to_tensor"}) ||
+  return is_one_of(name,
+                   {"cv2.imread", "cv2.imdecode", "PIL.Image.open", "PIL.Image.fromarray",
+                    "scipy.io.wavfile.read", "torchvision.transforms.functional.to_tensor"}) ||
          is_one_of(call.method, {"ImageFolder", "imread", "pil_loader", "default_loader",
                                  "ToPILImage", "RandomResizedCrop", "CenterCrop", "RandomCrop",
                                  "RandomHorizontalFlip", "ColorJitter"});
@@ -56,7 +56,8 @@ bool is_of_media(const Call& call) {
 
 // A file that is opened for one sample: np.load(path) in __getitem__.
 bool loads_file(const Call& call) {
-  return is_one_of(call.name, {"numpy.load", "torch.load", "numpy.memmap", "numpy.fromfile"});
+  return is_one_of(call.name,
+                   {"numpy.load", "torch.load", "numpy.memmap", "numpy.fromfile", "h5py.File"});
 }
 
 bool reads_media(const FunctionDef& function, bool is_for_sample) {
@@ -150,9 +151,8 @@ bool handles_media(const SourceFacts& facts, const File& file) {
   auto& known = facts.store().kept<MediaByFile>().files;
   const auto [found, is_new] = known.try_emplace(&file, false);
   if (is_new) {
-    found->second = std::ranges::any_of(file.calls, [](const Call* call) {
-      return is_of_media(*call) && call->name != "h5py.File";
-    });
+    found->second =
+        std::ranges::any_of(file.calls, [](const Call* call) { return is_of_media(*call); });
   }
   return found->second;
 }

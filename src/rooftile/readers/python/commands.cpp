@@ -43,6 +43,21 @@ bool is_unclear(std::string_view value) {
   return value.find_first_of("$<>{}[]*|") != std::string_view::npos || contains(value, "...");
 }
 
+// Of CUDA_VISIBLE_DEVICES=0,1 among the words how many GPUs there are, a variable counting as
+// several; empty without it.
+std::optional<std::size_t> visible_gpus(const std::vector<std::string>& words) {
+  constexpr std::string_view kVariable = "CUDA_VISIBLE_DEVICES=";
+  for (const std::string& word : words) {
+    if (!word.starts_with(kVariable)) continue;
+    const std::string_view value = std::string_view(word).substr(kVariable.size());
+    const bool is_one = !value.empty() && std::ranges::all_of(value, [](char c) {
+      return std::isdigit(static_cast<unsigned char>(c)) != 0;
+    });
+    return is_one ? 1 : 2;
+  }
+  return std::nullopt;
+}
+
 // Where the options begin; sets the program, and leaves it empty where the words start none.
 std::size_t read_program(const std::vector<std::string>& words, Command& command) {
   std::size_t at = 0;
@@ -153,13 +168,20 @@ class CommandWords {
   }
   void end_command() {
     end_word();
-    if (const auto command = command_of(words_)) commands.push_back(*command);
+    const auto gpus = visible_gpus(words_);
+    if (auto command = command_of(words_)) {
+      command->is_on_one_gpu = gpus.value_or(exported_gpus_) == 1;
+      commands.push_back(*std::move(command));
+    } else if (gpus) {
+      exported_gpus_ = *gpus;
+    }
     words_.clear();
   }
 
   std::string_view text_;
   std::size_t at_ = 0;
   char quote_ = 0;
+  std::size_t exported_gpus_ = 0;  // by a line of its own
   std::string word_;
   std::vector<std::string> words_;
 };
@@ -358,6 +380,9 @@ void read_commands(SourceFacts& facts) {
     }
     const std::vector<const Command*> commands = commands_of(*program.entry, documents);
     if (!commands.empty()) store.started.insert(program.entry);
+    if (!commands.empty() && std::ranges::all_of(commands, &Command::is_on_one_gpu)) {
+      store.on_one_gpu.insert(program.entry);
+    }
     for (const File* file : with_options) {
       add_gifts(commands, store.file_options.at(file), store, by_file[file]);
       add_gifts(commands, store.file_options.at(file), store, all);

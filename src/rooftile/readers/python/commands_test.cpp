@@ -36,6 +36,18 @@ TEST(Commands, AreReadFromReadmesAndShellScripts) {
   EXPECT_EQ(described("import train.py\nvim train.py\npython\n-m\n\"unclosed python train.py"), "");
 }
 
+TEST(Commands, SayWhichGpusAreVisible) {
+  std::string one;
+  for (const Command& command :
+       commands_in("python a.py\nCUDA_VISIBLE_DEVICES=0 python b.py\n"
+                   "CUDA_VISIBLE_DEVICES=0,1 python c.py\nCUDA_VISIBLE_DEVICES=$GPUS python d.py\n"
+                   "export CUDA_VISIBLE_DEVICES=1\npython e.py\n"
+                   "CUDA_VISIBLE_DEVICES=0,1 python f.py\n")) {
+    if (command.is_on_one_gpu) one += command.script + " ";
+  }
+  EXPECT_EQ(one, "b.py e.py ");
+}
+
 constexpr const char* kScript = R"py(
 import argparse
 import torch

@@ -52,7 +52,7 @@ share of that idle time is the high end's, half of it likely.
 - In inference the bias is part of what folding computes; see `conv/unfolded-batchnorm`.
 - Weights shared with a layer that has no BatchNorm.
 - Scripts: a norm layer that is chosen at run time, an activation or add between, frozen BatchNorm. Linear
-  layers and convolutions of fewer than 64 channels: information.
+  layers, convolutions of fewer than 64 channels, networks beside those that are trained: information.
 
 ## Evidence
 - PyTorch Performance Tuning Guide, "Disable bias for convolutions directly followed by a batch norm".

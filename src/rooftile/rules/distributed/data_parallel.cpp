@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/source/environment.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/untrained_models.h"
@@ -30,6 +31,8 @@ time says what there is to gain.
 ## When not to
 - Only evaluation, or loading of checkpoints saved under it.
 - The same program offers DistributedDataParallel.
+- The documented commands all make one GPU visible (`CUDA_VISIBLE_DEVICES=0`): information.
+- A step that calls `torch.autograd.grad`, whose results DDP does not exchange: information.
 
 ## Evidence
 - PyTorch performance tuning guide, "Use efficient data-parallel backend".
@@ -123,13 +126,20 @@ std::vector<Finding> find(const SourceFacts& facts) {
         fmt::format("{} is trained under DataParallel: one process copies the weights to all GPUs "
                     "in every step",
                     code_text(*call->file, model)),
-        {"Use DistributedDataParallel with one process per GPU (torchrun --nproc_per_node=8), "
-         "which only exchanges gradients",
+        {fmt::format(
+             "Use DistributedDataParallel with one process per GPU ({} "
+             "--nproc_per_node=8), which only exchanges gradients",
+             facts.runs_before({1, 10}) ? "python -m torch.distributed.launch" : "torchrun"),
          Exactness::exact_arithmetic});
     if (takes_gradients(facts, *call)) {
       finding.own_level = Level::info;
       finding.evidence.push_back(
           Evidence::to_check("the step calls autograd.grad, whose results DDP does not exchange"));
+    }
+    if (is_started_on_one_gpu(facts, *call->file)) {
+      finding.own_level = Level::info;
+      finding.evidence.push_back(
+          Evidence::found("the documented commands make one GPU visible: nothing is copied there"));
     }
     finding.evidence.push_back(Evidence::published(
         "PyTorch performance tuning guide, Use efficient data-parallel backend"));

@@ -59,6 +59,7 @@ estimated.
   a few take ten times as long as the others is not counted.
 - A collective that ends before the host has launched what follows costs nothing: not counted.
 - DataParallel, which has no such exchange.
+- Scripts: a count of micro-batches that is 1 by default: information.
 - FSDP: `no_sync` keeps full gradients, which needs memory.
 
 ## Evidence

@@ -43,8 +43,8 @@ The time model predicts the output layer with both widths, forward and gradients
 - Calling `.contiguous()` on the sliced logits copies them and brings the odd row back.
 - A decode step with few tokens is memory-bound: nothing to gain, and nothing is reported.
 - In fp32 on CUDA cores the size makes no difference; the finding is then information.
-- Scripts: sizes computed from the data, and functions that only load a pretrained checkpoint: not
-  reported.
+- Scripts: sizes computed from the data, functions that only load a pretrained checkpoint, and output
+  layers that no call runs: not reported.
 
 ## Evidence
 - nanoGPT, public note of its author (February 2023): 50257 to 50304 made training about 25 %

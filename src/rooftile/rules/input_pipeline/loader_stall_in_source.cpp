@@ -34,10 +34,15 @@ std::string origin_text(const Call& loader, const Workers& workers) {
 
 Finding finding_for(const SourceFacts& facts, const Call& loader, const Workers& workers) {
   const bool is_pinned = is_set_by_default(facts.argument(loader, "pin_memory"));
-  Fix fix{fmt::format("Set num_workers to the cores per GPU, e.g. num_workers=8, with "
-                      "persistent_workers=True{}: batches are then made while the GPU computes",
-                      is_pinned ? "" : " and pin_memory=True"),
-          Exactness::changes_training};
+  const bool is_old = facts.runs_before({1, 7});  // which has no persistent_workers
+  const std::string_view with = is_old      ? (is_pinned ? "" : ", with pin_memory=True")
+                                : is_pinned ? ", with persistent_workers=True"
+                                            : ", with persistent_workers=True and pin_memory=True";
+  Fix fix{
+      fmt::format("Set num_workers to the cores per GPU, e.g. num_workers=8{}: batches are then "
+                  "made while the GPU computes",
+                  with),
+      Exactness::changes_training};
   const Argument* given = loader.argument("num_workers", 5);
   if (given == nullptr) {
     add_edit(add_argument(loader, "num_workers", "8"), fix);
@@ -103,6 +108,13 @@ bool is_made_again_and_again(const Call& loader) {
          });
 }
 
+// Digits in a notebook or an example: minutes in all.
+bool is_in_lesson(const SourceFacts& facts, const File& file) {
+  const bool is_example =
+      file.is_notebook || contains_any(lower("/" + file.path), {"/example", "/tutorial", "/demo"});
+  return is_example && is_lesson(facts, file);
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings, of_evaluation;
   for (const Call* loader : training_loaders(facts)) {
@@ -112,9 +124,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (needs_no_workers(facts, *loader) || is_given_to_settings(facts, workers)) continue;
     auto& of_kind = is_for_evaluation(facts, *loader) ? of_evaluation : findings;
     of_kind.push_back(finding_for(facts, *loader, workers));
-    // Digits in a notebook are minutes in all.
-    const bool is_short = loader->file->is_notebook && is_lesson(facts, *loader->file);
-    if (is_made_again_and_again(*loader) || is_short) {
+    if (is_made_again_and_again(*loader) || is_in_lesson(facts, *loader->file)) {
       of_kind.back().own_level = Level::info;
     }
   }

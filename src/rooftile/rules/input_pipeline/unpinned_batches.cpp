@@ -55,6 +55,7 @@ three quarters of that rate save, which pinned copies attain. From a script alon
 - `pin_memory` is computed from `torch.cuda.is_available()`, an option that is on by default, or one
   that chooses the GPU itself (`pin_memory=args.cuda`).
 - Frameworks that move the batches on their own.
+- A function that makes loaders for a TensorDataset as well, whose tensors may be on the GPU: information.
 - A collate function that gives NumPy arrays: the loader pins tensors only.
 
 ## Evidence
@@ -162,11 +163,13 @@ bool copies_by_hand(const SourceFacts& facts, const File& file) {
 
 // A function that makes loaders for all kinds of data, some of them tensors that may be on the GPU,
 // which cannot be pinned.
-bool may_read_from_gpu(const SourceFacts& facts, const Call& loader) {
-  const Expr* dataset = dataset_of(loader);
-  if (dataset == nullptr || dataset->call() != nullptr) return false;
-  return std::ranges::any_of(script::origins(facts, *dataset), [](const Expr* origin) {
-    const Call* made = origin->call();
+bool may_read_from_gpu(const Call& loader) {
+  const Argument* dataset = loader.argument("dataset", 0);
+  const FunctionDef* function = loader.function;
+  if (dataset == nullptr || function == nullptr) return false;
+  return std::ranges::any_of(function->callers, [&](const Call* caller) {
+    const Argument* given = passed_argument(*caller, *function, last_name(dataset->value));
+    const Call* made = given == nullptr ? nullptr : resolved(given->value)->call();
     return made != nullptr && made->name == "torch.utils.data.TensorDataset" &&
            std::ranges::any_of(made->arguments, [](const Argument& argument) {
              return argument.value->type->residence != Residence::host;
@@ -202,7 +205,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
       finding.evidence.push_back(
           Evidence::to_check("nothing here says that a batch is larger than some 100 KB"));
     }
-    if (may_read_from_gpu(facts, *loader)) {
+    if (may_read_from_gpu(*loader)) {
       finding.own_level = Level::info;
       finding.evidence.push_back(Evidence::to_check(
           "some callers pass a TensorDataset: tensors of the GPU cannot be pinned"));

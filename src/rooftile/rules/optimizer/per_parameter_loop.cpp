@@ -170,6 +170,30 @@ bool runs_each_step(const SourceFacts& facts, const Statement& loop) {
   });
 }
 
+// What there is for the work that the loop does.
+std::string_view remedy_for(const Statement& loop, const Statement& operation) {
+  bool reduces = false;
+  for_own_expressions(operation, [&](const Expr* expr) {
+    visit(expr, [&](const Expr& part) {
+      reduces = reduces || (part.call() != nullptr &&
+                            is_one_of(part.call()->method, {"norm", "sum", "isnan", "isinf"}));
+      return !reduces;
+    });
+  });
+  if (reduces) return "Use torch._foreach_norm, or one torch._foreach_* call for each of its steps";
+  std::string names = lower(loop.file->slice(loop.range));
+  if (loop.function != nullptr) {
+    names += lower(loop.function->full_name);
+  }
+  if (contains_any(names,
+                   {"ema", "average", "shadow", "teacher", "momentum", "target", "polyak"})) {
+    return "Use torch._foreach_lerp_ over the two lists of tensors, or "
+           "torch.optim.swa_utils.AveragedModel";
+  }
+  return "Use one torch._foreach_* call over the list of tensors for each of its steps "
+         "(_foreach_mul_, _foreach_add_, _foreach_copy_ and the like)";
+}
+
 Finding describe(const File& file, const Statement& loop, const WeightList& list,
                  const Statement& operation) {
   Finding finding = finding_at(
@@ -177,9 +201,7 @@ Finding describe(const File& file, const Statement& loop, const WeightList& list
       fmt::format("every step runs a Python loop over the tensors of {}, at least one kernel "
                   "each, with the launch of each one as the cost",
                   code_text(*list.shown->statement->file, list.shown)),
-      {"Use one torch._foreach_* call over the list of tensors (_foreach_lerp_ for an average, "
-       "_foreach_norm for norms), or torch.optim.swa_utils.AveragedModel",
-       Exactness::exact_arithmetic});
+      {std::string(remedy_for(loop, operation)), Exactness::exact_arithmetic});
   finding.evidence = {
       Evidence::found(fmt::format(
           "`{}` at {}",

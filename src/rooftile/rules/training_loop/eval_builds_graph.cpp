@@ -39,7 +39,8 @@ says what there is to gain.
 - Gradients are used in the loop: adversarial examples, saliency, test-time training.
 - Lightning and the transformers trainer switch them off around their hooks.
 - All parameters are frozen.
-- Evaluations that no training runs in its epochs, and digits: information.
+- Evaluations that no training runs in its epochs, or only every ten or more of them, and digits:
+  information.
 
 ## Evidence
 - PyTorch performance tuning guide, "Disable gradient calculation for validation or inference".
@@ -306,10 +307,11 @@ bool is_in_training_mode(const Loop& loop) {
 
 // A decorator is surely right where the function does nothing but evaluate.
 Fix fix_for(const SourceFacts& facts, const Loop& loop) {
-  Fix fix{
-      "Put the loop under `with torch.no_grad():`, or decorate the function with "
-      "@torch.inference_mode()",
-      Exactness::bit_exact};
+  Fix fix{fmt::format("Put the loop under `with torch.no_grad():`{}",
+                      facts.runs_before({1, 9})
+                          ? ""
+                          : ", or decorate the function with @torch.inference_mode()"),
+          Exactness::bit_exact};
   const FunctionDef* function = loop.function;
   if (function == nullptr || !binds_torch(*loop.file)) return fix;
   const Iteration& whole = iteration_of(facts, function->body);
@@ -372,7 +374,9 @@ bool runs_each_epoch(const SourceFacts& facts, const Statement& statement, int d
   if (is_rare(facts, statement)) return false;
   for (const Statement* at = statement.parent; at != nullptr; at = at->parent) {
     if (at->kind == StatementKind::function) break;
-    const bool is_step = at->loop != nullptr && at->loop->role == LoopRole::training_step;
+    // One over tasks steps somewhere, too.
+    const bool is_step = at->loop != nullptr && at->loop->role == LoopRole::training_step &&
+                         !holds_loop(facts, *at, LoopRole::epoch);
     // A step that a library takes is not seen: what calls the evaluation may have it.
     if (is_step || is_plain_epoch(facts, *at, depth > 0)) return true;
   }

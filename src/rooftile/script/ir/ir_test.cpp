@@ -7,7 +7,7 @@
 
 #include "rooftile/readers/python/read_python.h"
 #include "rooftile/script/ir/lower.h"
-#include "rooftile/script/ir/text.h"
+#include "tests/support/ir_text.h"
 
 namespace rooftile::script {
 namespace {
@@ -241,18 +241,6 @@ class Net(Base, metaclass=M):
         return inner
 )";
 
-TEST(Ir, TextReadsBackAsItWasWritten) {
-  const SourceFacts facts = facts_of(kLong);
-  Unit unit(*facts.files.front());
-  EXPECT_EQ(unit.all().size(), 6U);  // module, main, Net, its lambda, net, inner
-  for (const Function* function : unit.all()) {
-    const std::string text = ir_text(*function);
-    const auto read = parse_ir(text);
-    ASSERT_TRUE(read.has_value()) << to_string(read.error()) << "\n" << text;
-    EXPECT_EQ(ir_text(**read), text);
-  }
-}
-
 // What SSA form means: operands exist, phis have one for each predecessor, and a value is used only
 // where it has been made.
 TEST(Ir, HoldsWhatSsaFormPromises) {
@@ -294,22 +282,6 @@ TEST(Ir, ExpressionsHaveTheirValues) {
     ++found;
   }
   EXPECT_EQ(found, 7U);
-}
-
-TEST(Ir, BadTextIsAnErrorWithItsLine) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"b0:\n  %0 = constance \"1\"\n", "line 2: expected an operation, found \"constance\""},
-      {"%0 = constant\n", "line 1: expected the next value in a block, found \"%0\""},
-      {"b0:\n  %0 = name \"a\" %4\n  leave\n", "line 2: expected a value of this function"},
-      {"b0:\n  goto b7\n", "line 2: expected a block of this function"},
-      {"b1:\n", "line 1: expected the next block, found \"b1:\""},
-      {"b0:\n  jump b0\n", "line 2: expected goto, either, if or leave, found \"jump\""},
-  };
-  for (const auto& [text, message] : cases) {
-    const auto read = parse_ir(text);
-    ASSERT_FALSE(read.has_value()) << text;
-    EXPECT_TRUE(to_string(read.error()).starts_with(message)) << to_string(read.error());
-  }
 }
 
 // Long functions cost neither stack nor a time that grows faster than they do.

@@ -8,8 +8,7 @@ namespace {
 // Of one function. Code made to be large ends in unknown values.
 constexpr std::size_t kMaxValues = std::size_t{1} << 20U;
 
-}  // namespace
-
+// Copies what instructions point to into the function, under the final numbers.
 void gather_operands(Function& function, std::span<const ValueId> forward) {
   std::size_t count = 0;
   for (const Instruction& each : function.values) count += each.operands.size();
@@ -17,11 +16,13 @@ void gather_operands(Function& function, std::span<const ValueId> forward) {
   for (Instruction& each : function.values) {
     const std::size_t begin = function.operands.size();
     for (const ValueId operand : each.operands) {
-      function.operands.push_back(forward.empty() ? operand : forward[operand]);
+      function.operands.push_back(forward[operand]);
     }
     each.operands = std::span<const ValueId>(function.operands).subspan(begin);
   }
 }
+
+}  // namespace
 
 SsaBuilder::SsaBuilder(FunctionKind kind, std::string_view name, const Function* outer)
     : function_(std::make_unique<Function>()) {

@@ -13,10 +13,6 @@
 
 namespace rooftile::script {
 
-// Copies what instructions point to into the function, under the final numbers; without any as they
-// are.
-void gather_operands(Function& function, std::span<const ValueId> forward);
-
 class SsaBuilder {
  public:
   SsaBuilder(FunctionKind kind, std::string_view name, const Function* outer);

@@ -1,4 +1,4 @@
-// Functions of the control-flow graph as text, for tests and for reading along.
+// Functions of the control-flow graph as text.
 //
 //   function "train.count"
 //   b0:
@@ -19,19 +19,12 @@
 // name that they bind.
 #pragma once
 
-#include <memory>
 #include <string>
-#include <string_view>
 
-#include "rooftile/base/result.h"
 #include "rooftile/script/ir/function.h"
 
 namespace rooftile::script {
 
 std::string ir_text(const Function& function);
-
-// Reads what ir_text() writes; without expressions and definitions of the script. An error names
-// the line, what stands there and what was expected.
-Result<std::unique_ptr<const Function>> parse_ir(std::string_view text);
 
 }  // namespace rooftile::script
