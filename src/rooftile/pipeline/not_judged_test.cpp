@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 #include "rooftile/analysis/trace/measured_workload.h"
 #include "rooftile/analysis/trace/summarize.h"
 #include "rooftile/hardware/device_file.h"
@@ -33,6 +36,67 @@ TEST(NotJudged, AKernelOfOneBlockLeavesTheOtherSmsIdle) {
 
 TEST(NotJudged, AKernelOfManyBlocksIsNone) {
   EXPECT_THAT(report_of(1024).not_judged_because, testing::Not(testing::HasSubstr("one SM")));
+}
+
+Report report_of(const std::string& trace) {
+  const auto timeline = parse_timeline(trace);
+  EXPECT_TRUE(timeline) << to_string(timeline.error());
+  return check(measured_workload({summarize(*timeline)}), *find_device("a100_sxm4_80gb"));
+}
+
+bool has_advice(const Report& report) {
+  return std::ranges::any_of(report.findings,
+                             [](const Finding& finding) { return finding.level > Level::info; });
+}
+
+// Each run makes its input on the host and copies it: ten times as long as the kernel.
+TEST(NotJudged, ABenchmarkOfOneOperatorGetsNoAdviceOnItsInputs) {
+  const Report report = report_of(R"(
+format Kineto
+repeat 10 every 50ms
+op main 0ms 40ms aten::normal_
+op main 40ms 4ms aten::copy_ id=1
+call main 40.1ms 3.8ms cudaMemcpyAsync corr=1 id=1
+copy 7 40.2ms 3.6ms HtoD pageable bytes=40000000 corr=1
+op main 44ms 100us aten::square id=2
+call main 44.02ms 10us cudaLaunchKernel corr=2 id=2
+kernel 7 44.1ms 900us vectorized_elementwise_kernel corr=2
+end
+)");
+  EXPECT_FALSE(has_advice(report));
+  EXPECT_THAT(report.not_judged_because,
+              testing::HasSubstr("repeats aten::square (10 runs of 900 µs each) and nothing else"));
+}
+
+TEST(NotJudged, AToyLeavesTheTimeToTheHost) {
+  std::string trace = "format Kineto\nrepeat 5 every 1ms\nmark main 0us 1ms ProfilerStep#{i}\n";
+  for (int i = 1; i <= 8; ++i) {
+    trace += fmt::format(
+        "op main {0}00us 60us aten::mm id={0}\n"
+        "call main {0}20us 5us cudaLaunchKernel corr={0} id={0}\n"
+        "kernel 7 {0}30us 2us gemm_{0} corr={0}\n",
+        i);
+  }
+  const Report report = report_of(trace + "end\n");
+  EXPECT_FALSE(has_advice(report));
+  EXPECT_THAT(report.not_judged_because,
+              testing::HasSubstr("the GPU's 8 kernels a step take 2.00 µs each"));
+}
+
+TEST(NotJudged, FirstCallsGetNoAdvice) {
+  const Report report = report_of(R"(
+format Kineto
+mark main 0ms 900ms _compile.compile_inner (dynamo_timed)
+call main 1ms 10us cudaLaunchKernel corr=9
+kernel 7 1.02ms 10us fill corr=9
+repeat 20 every 1ms
+op main 901ms 900us aten::mm id=1
+call main 901.5ms 10us cudaLaunchKernel corr=1 id=1
+kernel 7 901.55ms 10us ampere_sgemm_128x64_tn corr=1
+end
+)");
+  EXPECT_FALSE(has_advice(report));
+  EXPECT_THAT(report.not_judged_because, testing::HasSubstr("record after a warm-up"));
 }
 
 }  // namespace

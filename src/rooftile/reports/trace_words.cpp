@@ -143,6 +143,13 @@ std::string_view limit_words(StepPart part) {
   return "idle time of unknown cause";
 }
 
+// What makes a step slower than others that do the same.
+std::string_view slow_words(StepPart part) {
+  return part == StepPart::exposed_communication
+             ? "longer collectives, as when another rank comes late"
+             : limit_words(part);
+}
+
 using StepsByPart = std::vector<std::pair<StepPart, std::vector<std::size_t>>>;
 
 // Most steps first, of equal ones the earlier.
@@ -175,7 +182,7 @@ std::string slow_line(const Steps& steps) {
   }
   std::vector<std::string> parts;
   for (const auto& [part, which] : by_size(by_part)) {
-    const std::string words = fmt::format("by {}{}", limit_words(part), numbered(which, steps));
+    const std::string words = fmt::format("by {}{}", slow_words(part), numbered(which, steps));
     parts.push_back(by_part.size() == 1 ? words : fmt::format("{} {}", which.size(), words));
   }
   if (parts.empty()) return "";

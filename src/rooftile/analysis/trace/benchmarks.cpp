@@ -75,8 +75,8 @@ std::string toy_because(const TraceSummary& trace) {
   const double kernels = static_cast<double>(trace.kernels);
   const double each = kernels / recorded_steps(trace);
   const bool is_tiny = trace.kernels > 0 && trace.kernel_time < kTiny * kernels;
-  if (!is_tiny || each > kMostKernels || each < kFewestKernels ||
-      trace.steps.durations.size() < 2 || trace.time.gpu_busy > kMostBusy * trace.time.span) {
+  if (!is_tiny || each > kMostKernels || each < kFewestKernels || trace.steps.durations.empty() ||
+      trace.time.gpu_busy > kMostBusy * trace.time.span) {
     return "";
   }
   return fmt::format(

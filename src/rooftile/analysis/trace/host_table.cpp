@@ -148,7 +148,7 @@ class LateBatches {
     std::ptrdiff_t longest = 0, end = 0, row = 0;
     for (std::ptrdiff_t i = 0; i < std::ssize(batches_); ++i) {
       row = is_late(batches_[static_cast<std::size_t>(i)]) ? 0 : row + 1;
-      if (row <= longest) continue;
+      if (row < std::max<std::ptrdiff_t>(longest, 1)) continue;
       longest = row;
       end = i + 1;
     }

@@ -8,9 +8,11 @@
 namespace rooftile::trace {
 namespace {
 
+constexpr std::string_view kAccumulates = "torch::autograd::AccumulateGrad";
+
 bool is_training_range(std::string_view name) {
   return name.starts_with("Optimizer.step") || name.starts_with("Optimizer.zero_grad") ||
-         name.starts_with("zero_grad") || name == "torch::autograd::AccumulateGrad";
+         name.starts_with("zero_grad") || name == kAccumulates;
 }
 
 // Which of the collected ranges each host op lies in, found once for each op on the way up.
@@ -111,7 +113,11 @@ std::vector<RangeUse> training_ranges(const Timeline& timeline, const Links& lin
     if (timeline.gpu.kind[row] == GpuKind::copy) continue;
     const std::uint32_t op = enclosing.of(links.gpu_op[row]);
     if (op == kNone || !is_in(window, timeline, op)) continue;
-    RangeUse& range = ranges[timeline.strings[timeline.ops.name[op]]];
+    const std::string& name = timeline.strings[timeline.ops.name[op]];
+    // A gradient of another layout is copied there, which is none of the additions.
+    const std::string& inner = timeline.strings[timeline.ops.name[links.gpu_op[row]]];
+    if (name == kAccumulates && inner != "aten::add_" && inner != "aten::add") continue;
+    RangeUse& range = ranges[name];
     ++range.kernels;
     range.kernel_time += to_seconds(timeline.gpu.time.duration(row));
   }

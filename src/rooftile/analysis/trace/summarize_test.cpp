@@ -292,6 +292,26 @@ TEST(Summarize, KernelsSaveNothingWhileBatchesAreLate) {
   EXPECT_NEAR(us(loader->saved.expected), 36'000, 1);
 }
 
+// Three batches that were ready, then one each 40 ms: the wait for the first of those is 20 ms.
+TEST(Summarize, LateBatchesTellHowOftenOneComes) {
+  const TraceSummary summary = summary_of(R"(
+repeat 3 every 20ms
+mark main 0ms 20ms ProfilerStep#{i}
+mark main 0ms 100us enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__
+call main 0.2ms 10us cudaLaunchKernel corr=1
+kernel 7 0.3ms 15ms gemm corr=1
+end
+repeat 6 every 40ms
+mark main 60ms 40ms ProfilerStep#{i}
+mark main 60ms 20ms enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__
+call main 80.2ms 10us cudaLaunchKernel corr=2
+kernel 7 80.3ms 15ms gemm corr=2
+end
+)");
+  ASSERT_EQ(summary.loaders.size(), 1U);
+  EXPECT_NEAR(us(summary.loaders[0].interval), 40'000, 1);
+}
+
 TEST(Summarize, AGpuBoundLoopGainsNothingFromALoader) {
   // The host runs ahead: kernels of 9.9 ms back to back, the loader hidden behind them.
   const TraceSummary summary = summary_of(R"(

@@ -31,7 +31,8 @@ What other kernels or the host hide is taken off.
 
 ## When not to
 - Attention that is not fused is left out: see `attention/unfused`.
-- A program that GEMMs dominate gains little, and compiling takes a minute or more.
+- A program that GEMMs dominate gains little, and compiling takes a minute or more. Less than a twentieth of the
+  step is information.
 - Shapes that change from step to step compile again and again.
 
 ## Evidence
@@ -41,6 +42,7 @@ What other kernels or the host hide is taken off.
 
 constexpr double kMinShare = threshold::kWorthCompiling;  // of the window
 constexpr double kMinGain = 0.02;      // of the window; assumed worth a compilation
+constexpr double kVisibleGain = 0.05;  // less is information
 constexpr double kMinRun = 1.5;        // kernels one behind the other, on average
 constexpr double kMostCompiled = 0.3;  // of the time, above which somebody compiles already
 
@@ -80,6 +82,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
                   run),
       {"Fuse them with torch.compile", Exactness::exact_arithmetic}, gain);
   finding.count = pointwise.kernels;
+  if (gain.expected < kVisibleGain * trace.time.span) finding.own_level = Level::info;
   finding.evidence = largest(trace);
   note_pace(trace, finding);
   return {{"", std::move(finding)}};

@@ -51,6 +51,7 @@ alone nothing is estimated.
 
 ## When not to
 - Small models and those that wait for data or launches gain little before that is repaired; a trace shows it.
+  Where less than half of the kernel time saved shortens the step, and the step by less than a tenth: information.
 - Scientific code, eigenvalue solvers and some losses need fp32. Float64 and second-order derivatives in
   scripts: not reported. Nor are reinforcement learning and adversarial training.
 - Tutorials on MNIST, unless it is one of several data sets to choose from.

@@ -18,6 +18,8 @@ constexpr double kOtherPrecision = 0.05;  // of the matrix time, that shows a ch
 // TF32), because products on CUDA cores come less close to their peak.
 constexpr double kMostUnshaped = 0.75, kLeastUnshaped = 0.25;
 constexpr int kAmpere = 80;
+constexpr double kPaceOfGpu =
+    0.5;  // of kernel time saved: where less shortens the step, others come first
 
 bool is_fp32(const OpUse* use, const KernelUse& kernel) {
   const std::optional<Dtype> dtype = operand_dtype(use, kernel);
@@ -62,6 +64,32 @@ Range<Seconds> saving_in(const RuleInput& input, const std::vector<UseGroup>& gr
   return total;
 }
 
+bool is_convolution(const UseGroup& group) {
+  return group.kernel->facts.kernel_class == KernelClass::convolution ||
+         contains(group.name, "conv");
+}
+
+// Of the time of the groups.
+double share_of_convolutions(const std::vector<UseGroup>& groups) {
+  Seconds all, convolutions;
+  for (const UseGroup& group : groups) {
+    all += group.time;
+    if (is_convolution(group)) convolutions += group.time;
+  }
+  return all > Seconds() ? convolutions / all : 0;
+}
+
+bool mostly_convolutions(const std::vector<UseGroup>& groups) {
+  return share_of_convolutions(groups) > threshold::kMost;
+}
+
+std::string_view products_text(const std::vector<UseGroup>& groups) {
+  constexpr double kFew = 0.1;
+  const double share = share_of_convolutions(groups);
+  if (share < kFew) return "GEMMs";
+  return share > 1 - kFew ? "convolutions" : "convolutions and GEMMs";
+}
+
 Fix propose(const RuleInput& input, const TraceSummary& trace, Dtype half,
             const std::vector<UseGroup>& groups) {
   std::vector<UseGroup> slow;
@@ -71,6 +99,9 @@ Fix propose(const RuleInput& input, const TraceSummary& trace, Dtype half,
       "torch.autocast(\"cuda\", dtype={}){}",
       half == Dtype::bf16 ? "torch.bfloat16" : "torch.float16",
       half == Dtype::fp16 && input.workload.mode == Mode::training ? " with a GradScaler" : "");
+  if (mostly_convolutions(groups)) {
+    text += ", and model.to(memory_format=torch.channels_last) for the convolutions";
+  }
   if (!slow.empty() && input.device().has_tensor_cores(Dtype::tf32)) {
     const Range<Seconds> tf32 = gain_of_kernel_time(trace, saving_in(input, slow, Dtype::tf32));
     text += "; TF32 alone (set_float32_matmul_precision(\"high\"))";
@@ -79,22 +110,6 @@ Fix propose(const RuleInput& input, const TraceSummary& trace, Dtype half,
                 : fmt::format(" likely saves {}", cost_text(trace, tf32.expected));
   }
   return {text, Exactness::changes_numerics};
-}
-
-bool is_convolution(const UseGroup& group) {
-  return group.kernel->facts.kernel_class == KernelClass::convolution ||
-         contains(group.name, "conv");
-}
-
-std::string_view products_text(const std::vector<UseGroup>& groups) {
-  constexpr double kFew = 0.1;
-  Seconds all, convolutions;
-  for (const UseGroup& group : groups) {
-    all += group.time;
-    if (is_convolution(group)) convolutions += group.time;
-  }
-  if (convolutions < kFew * all) return "GEMMs";
-  return convolutions > (1 - kFew) * all ? "convolutions" : "convolutions and GEMMs";
 }
 
 std::vector<Evidence> evidence_of(const TraceSummary& trace, const std::vector<UseGroup>& groups) {
@@ -138,7 +153,11 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
                   propose(input, trace, half, groups), gain);
   finding.evidence = evidence_of(trace, groups);
   // Where the host sets the pace, it counts once the launches are mended.
-  if (gain.expected < threshold::kReported * steady) finding.own_level = Level::info;
+  const bool is_for_later =
+      gain.expected < kMinShare * steady && trace.kernel_time_share.value_or(1) < kPaceOfGpu;
+  if (gain.expected < threshold::kReported * steady || is_for_later) {
+    finding.own_level = Level::info;
+  }
   if (steady < trace.time.span) {
     finding.message += fmt::format("; the saving's share is of the {} without first calls",
                                    time_text(per_step(trace, steady)));
