@@ -56,7 +56,7 @@ const KernelUse* kernel_on_one_sm(const TraceSummary& trace) {
 // Why silence about a trace does not mean that all is well; empty where it does. The shares are
 // assumed: what is left may hide as much as what is seen.
 std::string too_little_seen(const TraceSummary& trace) {
-  constexpr double kMostUnclassified = 0.5, kMostUnexplained = 0.3, kMostIdle = 0.9;
+  constexpr double kMostUnclassified = 0.5, kMostIdle = 0.9;
   if (is_of_host_alone(trace)) {
     return trace.format == "Nsight Systems"
                ? "nothing of a GPU was recorded; record a program that uses one with nsys profile "
@@ -75,11 +75,9 @@ std::string too_little_seen(const TraceSummary& trace) {
   }
   const Seconds span = trace.time.span;
   if (span <= Seconds()) return "";
-  const Seconds unexplained =
-      idle_of(trace, IdleCause::unrecorded_work) + idle_of(trace, IdleCause::unknown);
-  if (unexplained > kMostUnexplained * span) {
+  if (is_mostly_unexplained(trace)) {
     return fmt::format("for {} of the time the trace does not show why the GPU is idle",
-                       share_text(unexplained / span));
+                       share_text(unexplained_idle(trace) / span));
   }
   if (is_mostly_set_up(trace)) {
     const Seconds start = idle_of(trace, IdleCause::start_up);

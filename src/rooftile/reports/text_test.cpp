@@ -113,6 +113,9 @@ TEST(TextReport, SilenceNamesWhatAnotherPrecisionSaves) {
   report.findings = {finding};
   EXPECT_THAT(render_text(report), HasSubstr("No change worth making in this precision; "
                                              "gemm/sixteen-bit-weights would save about 50 %."));
+  report.not_judged_because = "another process held the GPU";
+  EXPECT_THAT(render_text(report), HasSubstr("Not judged: another process held the GPU."));
+  report.not_judged_because = "";
   // Of a report without times, as one on scripts is, nothing can be said in percent.
   report.total = {};
   report.findings.front().saving = {};

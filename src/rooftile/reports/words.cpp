@@ -173,7 +173,8 @@ const Finding* largest_in_other_precision(const Report& report) {
 
 std::string nothing_found_text(const Report& report) {
   if (report.set_aside.known > 0) return "Nothing new.";
-  if (const Finding* other = largest_in_other_precision(report)) {
+  if (const Finding* other = largest_in_other_precision(report);
+      other != nullptr && report.not_judged_because.empty()) {
     return fmt::format("No change worth making in this precision; {} would save about {:.0f} %.",
                        other->rule, 100 * (expected_saving(*other) / report.total.expected));
   }

@@ -337,12 +337,12 @@ void merge_repeats(std::vector<Judged>& all, const Workload& workload) {
   all = std::move(merged);
 }
 
-// Of what is found in traces: first calls and benchmarks are no program, and what waits for
-// something else to be mended is for later.
+// Of what is found in traces: first calls and benchmarks are no program, a GPU that something else
+// uses measures none, and what waits for something else to be mended is for later.
 void lower_what_a_run_cannot_gain(std::vector<Judged>& all, std::span<const TraceSummary> traces) {
   if (traces.empty()) return;
   const bool is_no_program = std::ranges::all_of(traces, [](const TraceSummary& trace) {
-    return is_mostly_set_up(trace) || !toy_because(trace).empty();
+    return is_mostly_set_up(trace) || is_mostly_unexplained(trace) || !toy_because(trace).empty();
   });
   for (Judged& judged : all) {
     Finding& finding = judged.finding;

@@ -1,23 +1,37 @@
 #include "rooftile/analysis/trace/steady.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 namespace rooftile {
 namespace {
 
-Seconds set_up_of(const TraceSummary& trace) {
-  Seconds set_up;
-  for (const IdleCause cause : {IdleCause::start_up, IdleCause::module_loading}) {
+Seconds idle_of(const TraceSummary& trace, std::initializer_list<IdleCause> causes) {
+  Seconds idle;
+  for (const IdleCause cause : causes) {
     const auto found = trace.time.idle_by_cause.find(cause);
-    if (found != trace.time.idle_by_cause.end()) set_up += found->second;
+    if (found != trace.time.idle_by_cause.end()) idle += found->second;
   }
-  return set_up;
+  return idle;
+}
+
+Seconds set_up_of(const TraceSummary& trace) {
+  return idle_of(trace, {IdleCause::start_up, IdleCause::module_loading});
 }
 
 }  // namespace
 
 bool is_mostly_set_up(const TraceSummary& trace) {
   return set_up_of(trace) > 0.5 * trace.time.span;
+}
+
+Seconds unexplained_idle(const TraceSummary& trace) {
+  return idle_of(trace, {IdleCause::unrecorded_work, IdleCause::unknown});
+}
+
+bool is_mostly_unexplained(const TraceSummary& trace) {
+  constexpr double kHides = 0.3;  // assumed: what is left may hide as much as what is seen
+  return unexplained_idle(trace) > kHides * trace.time.span;
 }
 
 Seconds steady_span(const TraceSummary& trace) {

@@ -45,7 +45,9 @@ later: `torch.set_float32_matmul_precision("high")`.
 
 ## How the saving is estimated
 From a trace. Operators with recorded shapes: the measured time less what the time model predicts in 16 bits.
-Others: up to three quarters of the time on CUDA cores and half of TF32, half of each likely, nothing certain.
+Others: up to three quarters of the time on CUDA cores and half of TF32, three quarters of each likely, nothing
+certain; of kernels that run for half a millisecond and more on CUDA cores what the peak rates say, with Tensor Cores at
+60 % of theirs, 80 % at most.
 Kernels other than GEMMs are left as they are. What other kernels or the host hide is taken off. From a script
 alone nothing is estimated.
 

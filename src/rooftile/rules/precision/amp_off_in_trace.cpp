@@ -17,6 +17,10 @@ constexpr double kOtherPrecision = 0.05;  // of the matrix time, that shows a ch
 // Saved where no shape is known: no more, and no less where the units are no faster (GeForce's
 // TF32), because products on CUDA cores come less close to their peak.
 constexpr double kMostUnshaped = 0.75, kLeastUnshaped = 0.25;
+// A product that takes this long on CUDA cores is large: its bytes cost little, and on Tensor Cores
+// it comes about as close to their peak as the large ones of docs/accuracy.md.
+constexpr Seconds kLarge{0.5e-3};
+constexpr double kTensorCoresReach = 0.6, kTensorCoresReachAtMost = 0.8;
 constexpr int kAmpere = 80;
 constexpr double kPaceOfGpu =
     0.5;  // of kernel time saved: where less shortens the step, others come first
@@ -36,17 +40,29 @@ bool runs_on_cuda_cores(const KernelUse& kernel) {
   return !kernel.facts.tensor_core.value_or(kernel.facts.dtype == Dtype::tf32);
 }
 
+Seconds mean_time(const KernelUse& kernel) {
+  return kernel.count > 0 ? kernel.time / static_cast<double>(kernel.count) : Seconds();
+}
+
 // By the peaks, where no shape is known.
 Range<Seconds> unshaped_saving(const Device& device, const UseGroup& group, Dtype dtype) {
   const bool is_slow = runs_on_cuda_cores(*group.kernel);
   const auto now = device.cuda_core_peak.find(Dtype::fp32);
   const auto tf32 = device.peak(Dtype::tf32);
   const auto later = device.peak(dtype);
+  const bool is_known = is_slow && later && now != device.cuda_core_peak.end();
+  constexpr double kLikely = 0.75;  // of the most
+  if (is_known && mean_time(*group.kernel) >= kLarge) {
+    const double gap = now->second / *later;
+    const double most = std::max(kLeastUnshaped, 1 - gap / kTensorCoresReachAtMost);
+    const double likely = std::max(kLikely * kLeastUnshaped, 1 - gap / kTensorCoresReach);
+    return {Seconds(0), likely * group.time, most * group.time};
+  }
   double faster = kMostUnshaped;
-  if (later && is_slow && now != device.cuda_core_peak.end()) faster = 1 - now->second / *later;
+  if (is_known) faster = 1 - now->second / *later;
   if (later && !is_slow && tf32) faster = 1 - *tf32 / *later;
   const double most = std::clamp(faster, kLeastUnshaped, kMostUnshaped);
-  return {Seconds(0), 0.75 * most * group.time, most * group.time};
+  return {Seconds(0), kLikely * most * group.time, most * group.time};
 }
 
 // Of all groups when products multiply in `dtype`.
