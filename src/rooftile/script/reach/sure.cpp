@@ -258,7 +258,10 @@ bool is_run(const SourceFacts& facts, const FunctionDef& function) {
 // A file that no script imports, beside scripts that train.
 bool is_beside_scripts(const SourceFacts& facts, const File& file) {
   const auto has_entry = [](const Program* program) { return program->entry != nullptr; };
-  return is_for_others(facts, file) && std::ranges::any_of(training_programs(facts), has_entry);
+  // A script that hands its step to a library is a program without a loop of its own.
+  return is_for_others(facts, file) &&
+         std::ranges::none_of(file.functions, &FunctionDef::is_training_step) &&
+         std::ranges::any_of(training_programs(facts), has_entry);
 }
 
 // `a = input()` in a step: it waits for a key.
