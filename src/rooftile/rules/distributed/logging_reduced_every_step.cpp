@@ -35,8 +35,8 @@ time says what there is to gain.
 ## When not to
 - The result is part of the computation: gathered features of a contrastive loss, centres, counts.
 - Under a guard of ten steps or more.
-- One to three exchanges of a number for whose result the host does not wait, 20 to 100 us each beside those of
-  the gradients: information.
+- One to three exchanges of a number, 20 to 100 us each beside those of the gradients, or more beside waits
+  that stay: information.
 
 ## Evidence
 - PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization".
@@ -281,6 +281,7 @@ bool waits_for_result(const SourceFacts& facts, const Call& call) {
 
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
+  std::vector<bool> may_cost;  // of each
   Exchanging known;
   for (const auto& file : facts.files) {
     std::unordered_map<const Statement*, std::size_t> by_place;
@@ -308,12 +309,13 @@ std::vector<Finding> find(const SourceFacts& facts) {
           std::ranges::any_of(loops, [&](const Loop* loop) { return waits_anyway(facts, *loop); });
       const bool waits = waits_for_result(facts, *call);
       if (waits) add_step(facts, *call->statement, finding);
-      if (!waits || stays) finding.own_level = Level::info;
+      finding.own_level = Level::info;
       findings.push_back(std::move(finding));
+      may_cost.push_back(!stays);
     }
   }
-  for (Finding& finding : findings) {
-    if (finding.count >= kMany) finding.own_level = Level::advice;
+  for (std::size_t i = 0; i < findings.size(); ++i) {
+    if (findings[i].count >= kMany && may_cost[i]) findings[i].own_level = Level::advice;
   }
   return findings;
 }
