@@ -11,7 +11,8 @@ bool is_mostly_set_up(const TraceSummary& trace);
 // Idle time of the window for which the recording shows no cause: work that started late although
 // the GPU seemed free, as beside another process on it.
 Seconds unexplained_idle(const TraceSummary& trace);
-// Whether that is so much that the times of kernels say little either: they may have shared the GPU.
+// Whether that is so much that the times of kernels say little either: they may have shared the
+// GPU.
 bool is_mostly_unexplained(const TraceSummary& trace);
 
 // The window without start-up and first calls, where those take a tenth of it or more; else the

@@ -232,10 +232,9 @@ bool has_any_attention(const std::vector<Layer>& layers) {
 // The positions that the config allows, where it states them.
 std::optional<std::int64_t> read_longest(const Config& config, const std::vector<Layer>& layers) {
   if (!has_any_attention(layers)) return std::nullopt;
-  const std::int64_t stated =
-      config.count_or({"max_position_embeddings", "n_positions", "max_sequence_length",
-                       "seq_length", "max_seq_len"},
-                      0);
+  const std::int64_t stated = config.count_or({"max_position_embeddings", "n_positions",
+                                               "max_sequence_length", "seq_length", "max_seq_len"},
+                                              0);
   return stated > 0 ? std::optional(stated) : std::nullopt;
 }
 
