@@ -62,6 +62,9 @@ bool is_cheap(const Call& call, int depth) {
     return true;
   }
   if (call.receiver == nullptr && call.method == "slice") return true;
+  const bool only_casts =
+      call.method == "to" && call.arguments.size() == 1 && call.arguments.front().name == "dtype";
+  if (only_casts) return true;
   return is_one_of(
       call.method,
       {"float",      "double",      "half",    "long",   "int",   "short",   "byte",      "bool",

@@ -121,21 +121,33 @@ bool is_in_comprehension(const Expr& expr) {
   return false;
 }
 
+bool is_in_inner_loop(const SourceFacts& facts, const Call& call, const Loop& loop) {
+  return any_way(facts, call,
+                 [&](const Way& way) { return way.step_loop == &loop && way.is_in_inner_loop; });
+}
+
+bool asks_for_gradients_inside(const SourceFacts& facts, const Loop& loop) {
+  return std::ranges::any_of(facts.calls("torch.autograd.grad"), [&](const Call* call) {
+    return is_in_inner_loop(facts, *call, loop);
+  });
+}
+
 // Whether gradients are computed once in each pass of the loop itself: where they are in a loop
 // inside, its passes are the steps.
 bool is_plain_step(const SourceFacts& facts, const Loop& loop) {
-  const auto is_in_loop = [&](const Way& way) {
-    return way.step_loop == &loop && way.is_in_inner_loop;
-  };
   const auto is_once = [&](const Way& way) {
     return way.step_loop == &loop && !way.is_in_inner_loop;
   };
   return loop.backward != nullptr && any_way(facts, *loop.backward, is_once) &&
-         std::ranges::none_of(facts.calls("torch.autograd.grad"),
-                              [&](const Call* call) { return any_way(facts, *call, is_in_loop); });
+         !asks_for_gradients_inside(facts, loop);
 }
 
 }  // namespace
+
+bool runs_many_passes(const SourceFacts& facts, const Loop& loop) {
+  return (loop.backward != nullptr && is_in_inner_loop(facts, *loop.backward, loop)) ||
+         asks_for_gradients_inside(facts, loop);
+}
 
 std::vector<const Loop*> step_loops_of(const SourceFacts& facts, const Statement& statement) {
   std::vector<const Loop*> loops;

@@ -85,8 +85,9 @@ std::optional<TorchVersion> torch_version_of(std::span<const std::string> paths)
     if (std::ranges::find(seen, folder) != seen.end()) continue;
     seen.push_back(folder);
     for (const fs::path& one : project_folders(folder)) {
-      auto version = stated_in(one, {"requirements.txt", "setup.py", "setup.cfg", "pyproject.toml",
-                                     "environment.yml", "environment.yaml"});
+      auto version = stated_in(
+          one, {"requirements.txt", "requirements/requirements.txt", "requirements/base.txt",
+                "setup.py", "setup.cfg", "pyproject.toml", "environment.yml", "environment.yaml"});
       if (!version) version = stated_in(one, {"README.md", "readme.md", "README.rst"});
       if (!version) continue;
       if (!least || *version < *least) least = version;

@@ -55,6 +55,9 @@ TEST(TorchVersion, DecidesWhichEditsAreMade) {
   EXPECT_EQ(fixed_files(folder), 1U);
   folder.write("README.md", "Needs PyTorch 1.8 or later.\n");
   EXPECT_EQ(fixed_files(folder), 0U);
+  folder.write("requirements/requirements.txt", "torch==1.9.0+cu113\n");
+  EXPECT_EQ(fixed_files(folder), 0U);
+  std::filesystem::remove(folder / "requirements/requirements.txt");
   folder.write("requirements.txt", "torch>=1.10\n");
   EXPECT_EQ(fixed_files(folder), 1U) << "requirements are read before the readme";
 }
