@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <stdexcept>
+#include <string>
+
+#include "rooftile/base/run_limits.h"
 
 namespace rooftile {
 namespace {
@@ -15,6 +19,17 @@ TEST(Contained, HandsBackTheValue) {
   const auto result = run_contained([&]() -> Result<std::string> { return large; }, "the work");
   ASSERT_TRUE(result);
   EXPECT_EQ(*result, large);
+}
+
+// The watch's thread begins while the process is copied: with what that holds, a copy would wait
+// for ever.
+TEST(Contained, EndsBesideAWatchThatBegins) {
+  for (int i = 0; i < 50; ++i) {
+    const RunWatch watch({std::chrono::seconds(20), 0}, [](const std::string&) { std::abort(); });
+    const auto result =
+        run_contained([]() -> Result<std::string> { return std::string(100'000, 'x'); }, "it");
+    ASSERT_TRUE(result);
+  }
 }
 
 TEST(Contained, HandsBackAnEmptyValue) {

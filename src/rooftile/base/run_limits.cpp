@@ -62,7 +62,14 @@ RunWatch::RunWatch(RunLimits limits, std::function<void(const std::string&)> giv
   time_of_others.store({});
   if (limits_.time.count() == 0 && limits_.memory_bytes == 0) return;
   try {
-    thread_ = std::thread([this] { watch(); });
+    std::atomic<bool> runs = false;
+    thread_ = std::thread([this, &runs] {
+      runs = true;
+      watch();
+    });
+    // A thread that begins holds locks of the sanitizer, which a copy by fork() would keep for
+    // good.
+    while (!runs) std::this_thread::yield();
   } catch (const std::system_error&) {
     // No more threads: the limits that count in the input still hold.
   }
