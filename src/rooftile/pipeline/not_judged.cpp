@@ -37,11 +37,6 @@ std::string scripts_not_judged_because(const source::SourceFacts& facts,
          "another file, give the folder";
 }
 
-Seconds idle_of(const TraceSummary& trace, IdleCause cause) {
-  const auto found = trace.time.idle_by_cause.find(cause);
-  return found == trace.time.idle_by_cause.end() ? Seconds() : found->second;
-}
-
 // A user-defined kernel that leaves all SMs but one idle for a large part of the time; no rule
 // looks at those. The share is assumed.
 const KernelUse* kernel_on_one_sm(const TraceSummary& trace) {
@@ -80,12 +75,11 @@ std::string too_little_seen(const TraceSummary& trace) {
                        share_text(unexplained_idle(trace) / span));
   }
   if (is_mostly_set_up(trace)) {
-    const Seconds start = idle_of(trace, IdleCause::start_up);
-    const Seconds set_up = start + idle_of(trace, IdleCause::module_loading);
+    const Seconds start = idle_of(trace, {IdleCause::start_up});
     return fmt::format(
         "{} of the time goes to {}first calls, loading or compiling kernels: record after a "
         "warm-up",
-        share_text(set_up / span), start > Seconds() ? "start-up, " : "");
+        share_text(set_up_of(trace) / span), start > Seconds() ? "start-up, " : "");
   }
   if (std::string reason = benchmark_because(trace); !reason.empty()) return reason;
   if (std::string reason = toy_because(trace); !reason.empty()) return reason;

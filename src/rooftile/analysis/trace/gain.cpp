@@ -11,11 +11,6 @@ namespace {
 constexpr double kHostBoundShare = 0.1;  // of the window
 constexpr double kCertainShare = 0.5;    // assumed, of idle time that has one cause
 
-Seconds idle_of(const TraceSummary& trace, IdleCause cause) {
-  const auto found = trace.time.idle_by_cause.find(cause);
-  return found == trace.time.idle_by_cause.end() ? Seconds(0) : found->second;
-}
-
 IdleCause cause_of(Remedy remedy) {
   switch (remedy) {
     case Remedy::ideal_loader:
@@ -37,8 +32,8 @@ IdleCause cause_of(Remedy remedy) {
 
 // Idle time that grows when kernels get shorter, because the host comes no earlier for it.
 Seconds host_idle(const TraceSummary& trace) {
-  return idle_of(trace, IdleCause::launch) + idle_of(trace, IdleCause::data_loading) +
-         idle_of(trace, IdleCause::allocator) + idle_of(trace, IdleCause::host_work);
+  return idle_of(trace, {IdleCause::launch, IdleCause::data_loading, IdleCause::allocator,
+                         IdleCause::host_work});
 }
 
 }  // namespace
@@ -85,7 +80,7 @@ Range<Seconds> gain_of_idle_time(Seconds exposed) {
 Range<Seconds> gain_of_idle_time(const TraceSummary& trace, Remedy remedy, Seconds exposed) {
   for (const Prediction& prediction : trace.predictions) {
     if (prediction.remedy != remedy) continue;
-    const Seconds all = idle_of(trace, cause_of(remedy));
+    const Seconds all = idle_of(trace, {cause_of(remedy)});
     const double share = all > Seconds(0) ? std::min(1.0, exposed / all) : 1.0;
     const Range<Seconds> saved = prediction.saved * share;
     // What the replay gains beyond that idle time may have another cause.

@@ -1,10 +1,8 @@
 #include "rooftile/analysis/trace/steady.h"
 
 #include <algorithm>
-#include <initializer_list>
 
 namespace rooftile {
-namespace {
 
 Seconds idle_of(const TraceSummary& trace, std::initializer_list<IdleCause> causes) {
   Seconds idle;
@@ -18,8 +16,6 @@ Seconds idle_of(const TraceSummary& trace, std::initializer_list<IdleCause> caus
 Seconds set_up_of(const TraceSummary& trace) {
   return idle_of(trace, {IdleCause::start_up, IdleCause::module_loading});
 }
-
-}  // namespace
 
 bool is_mostly_set_up(const TraceSummary& trace) {
   return set_up_of(trace) > 0.5 * trace.time.span;

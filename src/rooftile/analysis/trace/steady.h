@@ -1,10 +1,16 @@
 // A recording without what happens once in a program.
 #pragma once
 
+#include <initializer_list>
+
 #include "rooftile/workload/trace_summary.h"
 
 namespace rooftile {
 
+// Idle time of the window by these causes.
+Seconds idle_of(const TraceSummary& trace, std::initializer_list<IdleCause> causes);
+// That of start-up and first calls.
+Seconds set_up_of(const TraceSummary& trace);
 // Whether start-up and first calls take most of the window: what it shows is no steady state.
 bool is_mostly_set_up(const TraceSummary& trace);
 

@@ -56,14 +56,9 @@ constexpr Seconds kGraphGap = microseconds(0.5);    // 3.4 - 2.9 µs of the blog
 constexpr Seconds kShortKernel = microseconds(20);  // about what an eager operator takes the host
 constexpr double kMostlyShort = 0.4;                // of the kernels
 
-Seconds idle_of(const TraceSummary& trace, IdleCause cause) {
-  const auto found = trace.time.idle_by_cause.find(cause);
-  return found == trace.time.idle_by_cause.end() ? Seconds(0) : found->second;
-}
-
 // But for loops over collectives, which reduce one after another: those have a rule of their own.
 Seconds launching_idle(const TraceSummary& trace) {
-  const Seconds idle = idle_of(trace, IdleCause::launch);
+  const Seconds idle = idle_of(trace, {IdleCause::launch});
   return std::max(Seconds(), idle - trace.between_collectives);
 }
 
