@@ -17,6 +17,8 @@ from math import gcd
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, cast
 
+from ._lines import line_of_caller
+
 if TYPE_CHECKING:
     from ._capture.writer import Capture
 
@@ -39,6 +41,7 @@ class Call:
     args, kwargs: as given, tensors without their history; an `Output` stands for what an earlier call gave.
     gradients: whether autograd recorded it.
     autocast: the type of the CPU's autocast, None where it was off.
+    line: of the program, where it stands.
     """
 
     module: Any
@@ -46,6 +49,7 @@ class Call:
     kwargs: Any
     gradients: bool
     autocast: Any
+    line: str = ""
 
     def key(self) -> tuple[Any, ...]:
         """Calls of one key do the same work."""
@@ -157,7 +161,7 @@ class Watch:
         if not has_part(module, (args, kwargs)):
             return
         half = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
-        self._calls.append(Call(module, args, kwargs, torch.is_grad_enabled(), half))
+        self._calls.append(Call(module, args, kwargs, torch.is_grad_enabled(), half, line_of_caller()))
 
     def _taken(self, tensor: Any) -> Any:
         known = self._made.get(id(tensor))
@@ -265,6 +269,7 @@ def captured_calls(calls: Sequence[Call], optimizer: Any, differentiated: Collec
     import torch
 
     from ._capture import capture
+    from ._capture.recorder import called_at
     from ._capture.step import unwrapped
 
     notes: list[str] = []
@@ -290,7 +295,7 @@ def captured_calls(calls: Sequence[Call], optimizer: Any, differentiated: Collec
             whole = []
             for call, name, words in zip(calls, self.order, given):
                 args, kwargs = mapped(words, Output, value_of)
-                with torch.set_grad_enabled(call.gradients), autocast(call.autocast):
+                with torch.set_grad_enabled(call.gradients), autocast(call.autocast), called_at(call.line):
                     whole.append(getattr(self, name)(*args, **kwargs))
                 results.append(list(tensors_in(whole[-1], torch.Tensor)))
             ends = [tensor for number, result in enumerate(results) for index, tensor in enumerate(result)

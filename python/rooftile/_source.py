@@ -71,6 +71,9 @@ def source_of(target: Any, wish: Wish) -> Source:
         return from_onnx(target)
     if is_exported(target):
         return from_exported(target, wish)
+    if isinstance(target, type):
+        name = target.__qualname__
+        raise Error(f"expected a model, found the class {name}: make one first, {name}(...)")
     if callable(target):
         return from_callable(target, wish)
     raise Error(
@@ -124,7 +127,7 @@ def from_callable(model: Any, wish: Wish) -> Source:
             optimizer=wish.optimizer,
             kwargs=as_inputs(wish.kwargs),
         )
-    except module.CaptureError as error:
+    except (module.CaptureError, ValueError) as error:  # a ValueError names an argument
         raise Error(str(error)) from error
     folder = tempfile.TemporaryDirectory(prefix="rooftile-")
     path = Path(folder.name) / CAPTURE_FILE

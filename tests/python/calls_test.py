@@ -78,6 +78,11 @@ class Calls(unittest.TestCase):
         self.assertIn("aten::mse_loss", [call.name for call in captured.calls])
         self.assertEqual(len(products(captured, "backward")), 3)  # the first layer's input has no gradient
 
+    def test_lines_are_those_of_the_loop(self):
+        captured = watched(self.step).capture()  # not this one, where the capture is asked for
+        lines = {call.source.rpartition(":")[2] for call in products(captured)}
+        self.assertEqual(lines, {str(self.step.__code__.co_firstlineno + 2)})
+
     def test_one_call_feeds_another(self):
         def step():
             self.decoder(self.encoder(torch.randn(4, 16))).sum().backward()

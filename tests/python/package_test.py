@@ -84,6 +84,10 @@ class Errors(unittest.TestCase):
             with self.assertRaisesRegex(rooftile.Error, "expected a path"):
                 rooftile.check(target, gpu="h100")
 
+    def test_a_class_is_no_model(self):
+        with self.assertRaisesRegex(rooftile.Error, r"found the class Path: make one first, Path\(...\)"):
+            rooftile.check(pathlib.Path, (2, 8), gpu="h100")
+
     def test_models_need_inputs(self):
         with self.assertRaisesRegex(rooftile.Error, "needs its inputs"):
             rooftile.check(lambda x: x, gpu="h100")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any, Optional, Union
+from types import CodeType, FunctionType
+from typing import Any, Callable, Optional, TypeVar, Union, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type
+
+from .._lines import line_of_caller
+from .refusals import require_one_type
 
 # C++ names of types, as the profiler writes them.
 TYPE_NAMES = {
@@ -40,6 +41,8 @@ _EMPTY = ("aten::empty", "aten::new_empty")
 _FREE = {"aten::lift_fresh", "aten::lift_fresh_copy", "aten::lift", "aten::detach", "aten::alias",
          "aten::set_", "aten::resize_", "aten::as_strided_", "aten::squeeze_", "aten::unsqueeze_",
          "aten::transpose_", "aten::t_"}
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 FORWARD, LOSS, BACKWARD, RECOMPUTE = "forward", "loss", "backward", "recompute"
 
@@ -137,38 +140,28 @@ class ModuleStack:
             handle.remove()
 
 
-_PACKAGE = Path(__file__).resolve().parents[1].as_posix() + "/"
-_WRAPPERS = ("/contextlib.py", "/functools.py")
-_LIBRARY: dict[CodeType, bool] = {}  # code object -> whether it is of torch or of the recorder
+_OUTERMOST: set[CodeType] = set()
+_callers: list[str] = []  # lines of a loop, whose calls are captured after it
 
 
-def _is_library(code: CodeType) -> bool:
-    known = _LIBRARY.get(code)
-    if known is None:
-        path = code.co_filename.replace("\\", "/")
-        of_torch = "/torch/" in path and "site-packages" in path
-        known = of_torch or path.startswith((_PACKAGE, "<")) or path.endswith(_WRAPPERS)
-        _LIBRARY[code] = known
-    return known
+def outermost(function: _Function) -> _Function:
+    """What calls this function is not the program that is captured."""
+    _OUTERMOST.add(cast(FunctionType, function).__code__)
+    return function
 
 
-def _short(path: str) -> str:
-    """As an import or a caller would name it."""
-    path = path.replace("\\", "/")
-    for folder in ("/site-packages/", "/dist-packages/"):
-        if folder in path:
-            return path.rpartition(folder)[2]
-    here = Path.cwd().as_posix().rstrip("/") + "/"
-    return path[len(here):] if path.startswith(here) else path
+@contextlib.contextmanager
+def called_at(line: str) -> Iterator[None]:
+    """What runs meanwhile was called at this line of the program."""
+    _callers.append(line)
+    try:
+        yield
+    finally:
+        _callers.pop()
 
 
 def source_line() -> str:
-    frame: Optional[FrameType] = sys._getframe(2)
-    while frame is not None:
-        if not _is_library(frame.f_code):
-            return f"{_short(frame.f_code.co_filename)}:{frame.f_lineno}"
-        frame = frame.f_back
-    return ""
+    return line_of_caller(_OUTERMOST) or (_callers[-1] if _callers else "")
 
 
 def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
@@ -342,6 +335,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
                 return out
         from .whole import compute
 
+        require_one_type(func, args)
         reads = self._values(_tensors_in(list(args) + list(kwargs.values())))
         with _as_it_is(func):
             out = compute(func, args, kwargs)

@@ -26,7 +26,8 @@ from .autocast import cuda_lists
 from .device import OnThisDevice, insists_on_gpu, without_gpu
 from .inputs import make, torch_dtype
 from .optimizers import describe
-from .recorder import BACKWARD, LOSS, Call, ModuleStack, Recorder, Recording
+from .recorder import BACKWARD, LOSS, Call, ModuleStack, Recorder, Recording, outermost
+from .refusals import place_of, without_logs
 from .sharded import whole
 from .values import CopyWithValues, can_be_kept, constant, followed
 from .whole import kept_whole
@@ -180,8 +181,8 @@ class _Pass:
                 raise
             except Exception as error:
                 real = _first_line(error)
-                where = "" if real == reason else f"on fake tensors {reason}; on real CPU tensors "
-                raise CaptureError(f"the module does not run: {where}{real}") from error
+                other = "" if real.partition(":")[0] == reason.partition(":")[0] else f"; on shapes alone {reason}"
+                raise CaptureError(f"the module does not run{place_of(error)}: {real}{other}") from error
 
     def _given(self, take: Callable[[Any], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         def made(value: Any) -> Any:
@@ -215,6 +216,7 @@ class _Pass:
 
     # The pass.
 
+    @outermost
     def _run(self, model: Any, args: Any, kwargs: Any, real: bool, seen_as_gpu: bool,
              forward_alone: bool = False) -> tuple[Recorder, _Facts]:
         trains = self.mode == "train"
@@ -237,6 +239,7 @@ class _Pass:
         with contextlib.ExitStack() as stack:
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("ignore")
+            stack.enter_context(without_logs())
             stack.enter_context(torch.compiler.set_stance("force_eager")
                                 if hasattr(torch.compiler, "set_stance") else contextlib.nullcontext())
             stack.enter_context(kept_whole(recorder))
