@@ -8,7 +8,7 @@
 #include <set>
 #include <tuple>
 
-#include "rooftile/analysis/source/tutorials.h"
+#include "rooftile/analysis/source/weight.h"
 #include "rooftile/analysis/trace/benchmarks.h"
 #include "rooftile/analysis/trace/gain.h"
 #include "rooftile/analysis/trace/steady.h"
@@ -17,8 +17,6 @@
 #include "rooftile/rules/trace_finding.h"
 #include "rooftile/script/library/library.h"
 #include "rooftile/script/reach/reach.h"
-#include "rooftile/script/reach/superseded.h"
-#include "rooftile/script/reach/sure.h"
 #include "rooftile/workload/trace_summary.h"
 
 namespace rooftile {
@@ -99,33 +97,17 @@ bool is_in_code_that_runs(const source::SourceFacts& facts, const Finding& findi
          source::is_reached(facts, *file, static_cast<std::size_t>(finding.spot.line));
 }
 
-// Why the change gains next to nothing, whatever it is: the code is not run, or the program takes
-// little time as it is. Empty where it may gain something.
-std::string_view reason_for_little(const Rule& rule, const source::SourceFacts& facts,
-                                   const source::File& file, std::size_t line) {
-  if (source::is_off_by_default(facts, file, line)) {
-    return "only a switch that is off by default leads here";
-  }
-  if (!source::is_sure_to_run(facts, file, line)) {
-    return "it is not sure that a run with the defaults gets here";
-  }
-  if (source::is_superseded(facts, file)) {
-    return "another program of the project has taken the place of this one";
-  }
-  // A warning is about more than time, and loading is what takes it in a lesson.
-  const bool is_about_steps =
-      rule.level == Level::advice && !rule.id.starts_with("input_pipeline/loader-");
-  if (is_about_steps && source::is_lesson(facts, file)) {
-    return "a lesson on digits, whose steps are short";
-  }
-  return {};
+// Loading and copying take their time whatever the network, and warnings are about more than time.
+source::Cost cost_of(const Rule& rule) {
+  const bool is_of_step = rule.level == Level::advice && !rule.id.starts_with("input_pipeline/");
+  return is_of_step ? source::Cost::of_step : source::Cost::of_run;
 }
 
 void lower_if_little(const Rule& rule, const source::SourceFacts& facts, Finding& finding) {
   const source::File* file = file_of(facts, finding);
   if (file == nullptr || rule.level == Level::error) return;
-  const std::string_view reason =
-      reason_for_little(rule, facts, *file, static_cast<std::size_t>(finding.spot.line));
+  const std::string_view reason = source::reason_for_little(
+      facts, *file, static_cast<std::size_t>(finding.spot.line), cost_of(rule));
   if (reason.empty()) return;
   finding.own_level = Level::info;
   finding.evidence.push_back(Evidence::found(std::string(reason)));

@@ -70,8 +70,9 @@ struct Store {
   // The same of one file: scripts beside each other have options of one name and other defaults.
   std::unordered_map<const File*, std::unordered_map<std::string_view, Option>> file_options;
 
-  // Scripts that documented commands start, and those of which all commands make one GPU visible.
-  std::unordered_set<const File*> started, on_one_gpu;
+  // Scripts that documented commands start, those of which all commands make one GPU visible, and
+  // those of which some give several.
+  std::unordered_set<const File*> started, on_one_gpu, on_several_gpus;
   std::unordered_map<const File*, std::vector<std::size_t>> programs_by_file;  // by their places
   bool is_complete = false;  // nothing changes any more
   const Type* intern(const Type& type) { return &*types.insert(type).first; }

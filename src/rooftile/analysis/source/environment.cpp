@@ -59,4 +59,10 @@ bool is_started_on_one_gpu(const SourceFacts& facts, const File& file) {
   });
 }
 
+bool is_started_on_several_gpus(const SourceFacts& facts, const File& file) {
+  return std::ranges::any_of(training_programs_of(facts, file), [&](const Program* program) {
+    return facts.store().on_several_gpus.contains(program->entry);
+  });
+}
+
 }  // namespace rooftile::source

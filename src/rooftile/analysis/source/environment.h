@@ -21,5 +21,7 @@ std::vector<EnvironmentSetting> environment_settings(const SourceFacts& facts,
 // `CUDA_VISIBLE_DEVICES=0 python train.py` in all that the documents say of the programs that train
 // with the file.
 bool is_started_on_one_gpu(const SourceFacts& facts, const File& file);
+// Whether a documented command starts one of them on several GPUs.
+bool is_started_on_several_gpus(const SourceFacts& facts, const File& file);
 
 }  // namespace rooftile::source

@@ -318,6 +318,21 @@ bool runs_training(const Program& program) {
                      });
 }
 
+bool takes_steps(const Program& program) {
+  if (program.entry == nullptr) return true;
+  const bool has_loops = !program.training_loops.empty();
+  const auto may_train = [&](const Call* call) {
+    const std::string name = lower(call->method);
+    if (call->target == nullptr && contains(name, "main")) return true;
+    return (call->target == nullptr || !has_loops) &&
+           contains_any(name, {"train", "fit", "run", "learn", "launch", "spawn", "experiment"});
+  };
+  return std::ranges::any_of(program.training_loops,
+                             [&](const Loop* loop) { return is_in_reach(program, *loop); }) ||
+         std::ranges::any_of(program.entry->functions, &FunctionDef::is_training_step) ||
+         std::ranges::any_of(program.entry->calls, may_train);
+}
+
 std::vector<const Loop*> training_loops_in_reach(const Program& program) {
   std::vector<const Loop*> loops = program.training_loops;
   const bool has_some =

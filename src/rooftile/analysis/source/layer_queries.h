@@ -65,6 +65,9 @@ bool trains_plain_convolution(const SourceFacts& facts, const Program& program);
 // Whether the program's entry gets to one of its training loops: it stands there, is called from
 // there, or its file is imported there, also through one other. True where a library trains.
 bool runs_training(const Program& program);
+// Whether a run may take a training step: the entry gets to a training loop by calls, calls what
+// trains by its name, or leaves it to a library.
+bool takes_steps(const Program& program);
 // The training loops that the entry gets to by calls, or that stand in it; all where none does.
 std::vector<const Loop*> training_loops_in_reach(const Program& program);
 // Whether the program only imports the training that another program calls: a tool beside the

@@ -152,12 +152,18 @@ bool puts_on_gpu(const SourceFacts& facts, const Call& call) {
           is_gpu_device(facts, device->value));
 }
 
-// A data set of the program that makes or copies its samples on the GPU.
+// A data set of the program that makes its samples on the GPU, or copies them or all its data
+// there.
 bool may_have_gpu_samples(const SourceFacts& facts, const Call& loader) {
   const auto is_there = [&](const Call& call) { return puts_on_gpu(facts, call); };
   const auto gives = [&](const ClassDef* def) {
-    const FunctionDef* get = def->is_dataset ? def->method("__getitem__") : nullptr;
-    return get != nullptr && any_call_below(*get, kMaxCallDepth, is_there);
+    const bool is_one = def->is_dataset || std::ranges::any_of(def->bases, [](const Expr* base) {
+                          return base->full_name() == "torch.utils.data.TensorDataset";
+                        });
+    return is_one && std::ranges::any_of(def->methods, [&](const FunctionDef* method) {
+             return is_one_of(method->name, {"__getitem__", "__init__"}) &&
+                    any_call_below(*method, kMaxCallDepth, is_there);
+           });
   };
   return std::ranges::any_of(training_programs_of(facts, *loader.file), [&](const auto* program) {
     return std::ranges::any_of(program->files, [&](const File* file) {

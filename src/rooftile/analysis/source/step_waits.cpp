@@ -1,19 +1,14 @@
 #include "rooftile/analysis/source/step_waits.h"
 
 #include <algorithm>
-#include <optional>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "rooftile/analysis/source/host_consumers.h"
 #include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/analysis/source/hot_path.h"
-#include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/analysis/source/value_uses.h"
 #include "rooftile/script/reach/reach.h"
-#include "rooftile/script/reach/sure.h"
 #include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
@@ -40,37 +35,6 @@ struct LoopsThatWait {
   bool is_known = false;
   std::unordered_set<const Loop*> by_nature, reading;
 };
-
-// Statements that read in the middle of a step, by its loop, and the loops with such reads, or
-// other waits, that have to stay.
-struct MiddleReads {
-  bool is_known = false;
-  std::unordered_map<const Loop*, std::unordered_set<const Statement*>> needless;
-  std::unordered_set<const Loop*> others;
-};
-
-// In the iteration's order the first call of the statement, or of what it is the header of.
-std::optional<std::size_t> place_in(const Iteration& iteration, const Statement& statement) {
-  for (std::size_t i = 0; i < iteration.calls.size(); ++i) {
-    const Statement* at = iteration.calls[i].call->statement;
-    if (at != nullptr && is_within(*at, statement)) return i;
-  }
-  return std::nullopt;
-}
-
-// Where the optimizer steps, or gradients are computed if no step is seen.
-std::optional<std::size_t> place_of_step(const Iteration& iteration, const Loop& loop) {
-  const Call* step = loop.optimizer_step != nullptr ? loop.optimizer_step : loop.backward;
-  const auto found = std::ranges::find(iteration.calls, step, &IteratedCall::call);
-  if (found == iteration.calls.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - iteration.calls.begin());
-}
-
-// Above the call in the function that both stand in.
-bool is_before_in_text(const Statement& statement, const Call& step) {
-  return statement.function == step.function && statement.file == step.file &&
-         statement.range.begin < step.expr->range.begin;
-}
 
 bool has_few_passes(const SourceFacts& facts, const Statement& loop) {
   constexpr std::int64_t kFew = 4;
@@ -172,62 +136,7 @@ const Statement* loop_in_step(const SourceFacts& facts, const Statement& stateme
   return nullptr;
 }
 
-bool is_in_middle(const SourceFacts& facts, const Loop& loop, const HostRead& read) {
-  const Call* step = loop.optimizer_step != nullptr ? loop.optimizer_step : loop.backward;
-  if (step == nullptr) return false;
-  if (is_before_in_text(*read.statement, *step)) return true;
-  if (read.statement->function == step->function) return false;
-  if (runs_in_forward(read.statement->function)) return true;
-  const Iteration& iteration = iteration_of(facts, loop.statement->body);
-  const auto at = place_in(iteration, *read.statement);
-  const auto end = place_of_step(iteration, loop);
-  return at && end && *at < *end;
-}
-
 namespace {
-
-// `torch.tensor([a, b]).to(device)`: the step makes tensors of Python's numbers, and waits for the
-// copies.
-std::unordered_set<const Loop*> loops_with_lists(const SourceFacts& facts) {
-  std::unordered_set<const Loop*> loops;
-  for (const Call* call : facts.calls({"torch.tensor", "torch.LongTensor", "torch.FloatTensor",
-                                       "torch.Tensor", "torch.as_tensor"})) {
-    const Expr* values = call->arguments.empty() ? nullptr : call->arguments.front().value;
-    const bool is_list = values != nullptr && (values->kind == ExprKind::list ||
-                                               values->kind == ExprKind::comprehension ||
-                                               values->type->is(TypeKind::container));
-    if (!is_list || call->statement == nullptr || !is_hot(facts, *call)) continue;
-    for (const Loop* loop : step_loops_of(facts, *call->statement)) loops.insert(loop);
-  }
-  return loops;
-}
-
-// Adds the read to those in the middle of each step that it runs in; one that has to stay, to the
-// others.
-void add_read(const SourceFacts& facts, const HostRead& read, MiddleReads& reads) {
-  if (is_conversion(facts, read) || !is_hot(facts, *read.statement)) return;
-  if (!is_sure_to_run(facts, *read.statement)) return;
-  for (const Loop* loop : step_loops_of(facts, *read.statement)) {
-    if (!is_plain_step(facts, *loop) || !is_in_middle(facts, *loop, read)) continue;
-    if (can_do_without(facts, read)) {
-      reads.needless[loop].insert(read.statement);
-    } else {
-      reads.others.insert(loop);
-    }
-  }
-}
-
-const MiddleReads& middle_reads(const SourceFacts& facts) {
-  auto& reads = facts.store().kept<MiddleReads>();
-  if (reads.is_known) return reads;
-  reads.is_known = true;
-  reads.others = loops_with_lists(facts);
-  for (const auto& file : facts.files) {
-    if (!trains_on_gpu(facts, *file)) continue;
-    for (const HostRead& read : host_reads(facts, *file)) add_read(facts, read, reads);
-  }
-  return reads;
-}
 
 const LoopsThatWait& loops_that_wait(const SourceFacts& facts) {
   auto& known = facts.store().kept<LoopsThatWait>();
@@ -246,14 +155,6 @@ const LoopsThatWait& loops_that_wait(const SourceFacts& facts) {
 }
 
 }  // namespace
-
-bool has_needless_waits(const SourceFacts& facts, const Loop& loop) {
-  constexpr std::size_t kSeveral = 2;
-  const MiddleReads& reads = middle_reads(facts);
-  const auto found = reads.needless.find(&loop);
-  return found != reads.needless.end() && found->second.size() >= kSeveral &&
-         !reads.others.contains(&loop) && !waits_anyway(facts, loop);
-}
 
 bool has_other_waits(const SourceFacts& facts, const Call& wait) {
   const Statement* place = place_of_work(*wait.statement);

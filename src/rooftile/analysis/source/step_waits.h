@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "rooftile/analysis/source/host_reads.h"
 #include "rooftile/workload/source_facts.h"
 
 namespace rooftile::source {
@@ -31,10 +30,5 @@ bool has_other_waits(const SourceFacts& facts, const Call& wait);
 // well enough. A comprehension around the expression is a loop, too: then the statement itself.
 const Statement* loop_in_step(const SourceFacts& facts, const Statement& statement,
                               const Expr* expr = nullptr);
-// Whether the host reads several values in the middle of each step of the loop, before the
-// optimizer's step, and could do without any of them, with no other wait that stays.
-bool has_needless_waits(const SourceFacts& facts, const Loop& loop);
-// Whether the host reads there: before the optimizer's step, in the forward for one.
-bool is_in_middle(const SourceFacts& facts, const Loop& loop, const HostRead& read);
 
 }  // namespace rooftile::source

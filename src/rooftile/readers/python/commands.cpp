@@ -97,6 +97,13 @@ std::optional<Command> command_of(const std::vector<std::string>& words) {
   return command.script.empty() ? std::nullopt : std::optional(command);
 }
 
+// `--gpus 0,1`
+bool lists_gpus(const Command& command) {
+  return std::ranges::any_of(command.options, [](const auto& option) {
+    return contains(option.first, "gpu") && contains(option.second, ",");
+  });
+}
+
 // Splits a text into the words of its commands.
 class CommandWords {
  public:
@@ -171,6 +178,7 @@ class CommandWords {
     const auto gpus = visible_gpus(words_);
     if (auto command = command_of(words_)) {
       command->is_on_one_gpu = gpus.value_or(exported_gpus_) == 1;
+      command->is_on_several_gpus = gpus.value_or(exported_gpus_) > 1 || lists_gpus(*command);
       commands.push_back(*std::move(command));
     } else if (gpus) {
       exported_gpus_ = *gpus;
@@ -382,6 +390,9 @@ void read_commands(SourceFacts& facts) {
     if (!commands.empty()) store.started.insert(program.entry);
     if (!commands.empty() && std::ranges::all_of(commands, &Command::is_on_one_gpu)) {
       store.on_one_gpu.insert(program.entry);
+    }
+    if (std::ranges::any_of(commands, &Command::is_on_several_gpus)) {
+      store.on_several_gpus.insert(program.entry);
     }
     for (const File* file : with_options) {
       add_gifts(commands, store.file_options.at(file), store, by_file[file]);

@@ -13,7 +13,8 @@ namespace rooftile::source {
 struct Command {
   std::string script;  // "tools/train.py", or the module behind -m
   bool is_module = false;
-  bool is_on_one_gpu = false;  // CUDA_VISIBLE_DEVICES=0 stands before it, or is exported above
+  bool is_on_one_gpu = false;       // CUDA_VISIBLE_DEVICES=0 stands before it, or is exported above
+  bool is_on_several_gpus = false;  // CUDA_VISIBLE_DEVICES=0,1, `--gpus 0,1`
   // As written, "--lr" and "0.1", the value empty for a switch; kUnclear for several values and
   // for what stands for another: "$LR", "<path>".
   std::vector<std::pair<std::string, std::string>> options;

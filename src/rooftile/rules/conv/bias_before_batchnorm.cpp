@@ -52,7 +52,8 @@ share of that idle time is the high end's, half of it likely.
 - In inference the bias is part of what folding computes; see `conv/unfolded-batchnorm`.
 - Weights shared with a layer that has no BatchNorm.
 - Scripts: a norm layer that is chosen at run time, an activation or add between, frozen BatchNorm. Linear
-  layers, convolutions of fewer than 64 channels, networks beside those that are trained: information.
+  layers, classes with less than two convolutions that are known to have 128 channels or more, networks beside
+  those that are trained: information.
 
 ## Evidence
 - PyTorch Performance Tuning Guide, "Disable bias for convolutions directly followed by a batch norm".

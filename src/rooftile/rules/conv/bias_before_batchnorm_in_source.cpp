@@ -260,10 +260,10 @@ bool stays_in_evaluation(const SourceFacts& facts, const Call& layer) {
   });
 }
 
-// A convolution of a trained network that is not known to be narrow: the bias of a Linear or of a
-// few channels takes no time that shows.
+// A convolution of a trained network that is known to be wide: the bias of a Linear or of a few
+// channels takes no time that shows.
 bool matters(const SourceFacts& facts, const Program& program, const Biased& biased) {
-  constexpr std::int64_t kNarrow = 64;
+  constexpr std::int64_t kWide = 128;
   const Call& layer = *biased.layer;
   if (!is_convolution(layer)) return false;
   const TrainedParts& parts = trained_parts(facts, program);
@@ -273,11 +273,12 @@ bool matters(const SourceFacts& facts, const Program& program, const Biased& bia
   const Argument* out = layer.argument("out_channels", 1);
   const auto channels =
       out == nullptr || out->unpacked ? std::nullopt : largest_size(facts, out->value, &program);
-  return channels.value_or(kNarrow) >= kNarrow;
+  return channels.value_or(0) >= kWide;
 }
 
 void judge_file(const SourceFacts& facts, const File& file, const Program& program,
                 std::vector<Finding>& findings) {
+  constexpr std::ptrdiff_t kSeveral = 2;
   std::map<const void*, std::vector<Biased>> homes;
   for (const LayerPair& pair : neighbouring_layers(file)) {
     if (!is_batch_norm(*pair.second) || !has_bias(facts, *pair.first)) continue;
@@ -292,7 +293,7 @@ void judge_file(const SourceFacts& facts, const File& file, const Program& progr
     });
     findings.push_back(finding_for(program, layers));
     const auto costs = [&](const Biased& one) { return matters(facts, program, one); };
-    if (std::ranges::none_of(layers, costs)) findings.back().own_level = Level::info;
+    if (std::ranges::count_if(layers, costs) < kSeveral) findings.back().own_level = Level::info;
   }
   const auto added = findings.end() - static_cast<std::ptrdiff_t>(homes.size());
   std::sort(added, findings.end(),

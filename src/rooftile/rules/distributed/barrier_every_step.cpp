@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/step_waits.h"
@@ -45,7 +47,10 @@ std::vector<Finding> find(const SourceFacts& facts) {
     Finding finding = finding_at(
         *call, "all processes wait for each other and for the GPU in every step", std::move(fix));
     finding.evidence = {Evidence::published("PyTorch documentation, torch.distributed.barrier")};
-    if (has_other_waits(facts, *call)) {
+    const auto loops = step_loops_of(facts, *call->statement);
+    const bool waits =
+        std::ranges::any_of(loops, [&](const Loop* loop) { return empties_queue(facts, *loop); });
+    if (waits || has_other_waits(facts, *call)) {
       finding.own_level = Level::info;
       finding.evidence.push_back(Evidence::found("other waits of the step stay"));
     }

@@ -9,6 +9,7 @@
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/path.h"
 
 namespace rooftile {
 namespace data_parallel {
@@ -31,6 +32,7 @@ time says what there is to gain.
 ## When not to
 - Only evaluation, or loading of checkpoints saved under it.
 - The same program offers DistributedDataParallel.
+- Nothing speaks of several GPUs (`device_ids`, `device_count() > 1`, the documented commands): information.
 - The documented commands all make one GPU visible (`CUDA_VISIBLE_DEVICES=0`): information.
 - A step that calls `torch.autograd.grad`, whose results DDP does not exchange: information.
 
@@ -112,6 +114,26 @@ std::vector<const Call*> wrapping_calls(const SourceFacts& facts) {
   return calls;
 }
 
+// `if torch.cuda.device_count() > 1:`, `if args.multi_gpu:`
+bool asks_for_several(const Guard& guard) {
+  if (guard.expr == nullptr || guard.negated || guard.statement == nullptr) return false;
+  const std::string asked = lower(guard.statement->file->slice(guard.expr->range));
+  return contains_any(asked, {"device_count", "gpu", "parallel", "world"});
+}
+
+// Several GPUs are named, asked for or documented: on one GPU the wrapper copies nothing.
+bool is_for_several(const SourceFacts& facts, const Call& call) {
+  const Argument* ids = call.argument("device_ids", 1);
+  const Expr* list = ids == nullptr ? nullptr : resolved(ids->value);
+  if (list != nullptr && list->kind != ExprKind::none) {
+    return list->kind != ExprKind::list || list->children().size() > 1;
+  }
+  return is_started_on_several_gpus(facts, *call.file) ||
+         std::ranges::any_of(path_to(facts, call), [](const source::PathStep& step) {
+           return asks_for_several(step.guard);
+         });
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   const Trainers trainers = training_functions(facts);
@@ -140,6 +162,11 @@ std::vector<Finding> find(const SourceFacts& facts) {
       finding.own_level = Level::info;
       finding.evidence.push_back(
           Evidence::found("the documented commands make one GPU visible: nothing is copied there"));
+    }
+    if (!is_for_several(facts, *call)) {
+      finding.own_level = Level::info;
+      finding.evidence.push_back(
+          Evidence::found("nothing says that there are several GPUs: on one nothing is copied"));
     }
     finding.evidence.push_back(Evidence::published(
         "PyTorch performance tuning guide, Use efficient data-parallel backend"));

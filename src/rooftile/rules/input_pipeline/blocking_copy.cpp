@@ -47,6 +47,7 @@ which the GPU only copies. From a script alone nothing is estimated.
 - Batches that nothing shows to have some MB: information.
 - Steps that read a value of the GPU, as the loss for a log: information. The launch queue is empty
   before the next copy then, and only the launches behind it gain.
+- What goes to where another tensor is, `x.to(points.device)`: as a rule it was made there.
 - Loaders that are not seen, or not pinned: `input_pipeline/unpinned-batches` tells of those.
 
 ## Evidence
@@ -128,8 +129,25 @@ bool is_computed(const source::SourceFacts& facts, const source::Expr& value) {
   return given.is(source::TypeKind::tensor) && given.residence != source::Residence::host;
 }
 
+// `x.to(points.device)`, `device = points.device`: beside a tensor that is there already, and so as
+// a rule is what the function makes of it; no batch of a loader.
+bool follows_tensor(const source::Call& copy) {
+  const source::Argument* given = copy.argument("device", 0);
+  const source::Expr* device = given == nullptr ? nullptr : source::resolved(given->value);
+  const bool asks = copy.method == "to" && device != nullptr &&
+                    device->kind == source::ExprKind::attribute && device->word() == "device" &&
+                    device->children().front()->kind == source::ExprKind::name;
+  if (!asks) return false;
+  const source::Expr& owner = *device->children().front();
+  return !owner.type->is(source::TypeKind::module) &&
+         !owner.type->is(source::TypeKind::accelerator) &&
+         !contains_any(lower(owner.word()), {"self", "model", "net", "arg", "cfg", "conf", "opt",
+                                             "accelerator", "trainer", "param"});
+}
+
 bool is_blocking(const source::SourceFacts& facts, const source::Call& copy) {
   if (!source::copies_to_device(facts, copy) || copy.unknown_arguments) return false;
+  if (follows_tensor(copy)) return false;
   const source::Expr& copied = *copy.receiver;
   const bool is_no_batch =
       is_there_already(facts, &copied) || is_new(facts, copied) || is_computed(facts, copied);

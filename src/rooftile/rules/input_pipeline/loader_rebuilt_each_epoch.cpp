@@ -158,7 +158,9 @@ bool depends_on_epoch(const Call& loader, const Making& making) {
   bool depends = false;
   for (const Argument& argument : loader.arguments) {
     visit(argument.value, [&](const Expr& part) {
-      depends = depends || is_set_inside(at_loop(&part, making), *making.loop);
+      // `{name: DataLoader(data) for name, data in sets.items()}`: of another one each.
+      depends = depends || comprehension_source(part) != nullptr ||
+                is_set_inside(at_loop(&part, making), *making.loop);
       return !depends;
     });
   }

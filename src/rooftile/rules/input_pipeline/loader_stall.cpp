@@ -47,6 +47,8 @@ with the expected saving removed. From a script alone nothing is estimated.
 - Data in memory gains nothing from processes. Not reported in scripts: TensorDataset, lists, tensors, splits
   of these, a `__getitem__` that only indexes, mini-batches of an in-memory graph dataset, samples that live
   on the GPU.
+- A program that runs on the CPU with its defaults, a trial under the main guard of a library's file, a notebook
+  whose network nothing shows to be large: information.
 - A loader that is made anew for each client of each round, and digits in a notebook or an example: information.
 - IterableDataset and `batch_size=None`, which do their own batching, are not reported in scripts.
 

@@ -4,7 +4,6 @@
 
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/analysis/source/tutorials.h"
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
@@ -108,13 +107,6 @@ bool is_made_again_and_again(const Call& loader) {
          });
 }
 
-// Digits in a notebook or an example: minutes in all.
-bool is_in_lesson(const SourceFacts& facts, const File& file) {
-  const bool is_example =
-      file.is_notebook || contains_any(lower("/" + file.path), {"/example", "/tutorial", "/demo"});
-  return is_example && is_lesson(facts, file);
-}
-
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings, of_evaluation;
   for (const Call* loader : training_loaders(facts)) {
@@ -124,9 +116,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (needs_no_workers(facts, *loader) || is_given_to_settings(facts, workers)) continue;
     auto& of_kind = is_for_evaluation(facts, *loader) ? of_evaluation : findings;
     of_kind.push_back(finding_for(facts, *loader, workers));
-    if (is_made_again_and_again(*loader) || is_in_lesson(facts, *loader->file)) {
-      of_kind.back().own_level = Level::info;
-    }
+    if (is_made_again_and_again(*loader)) of_kind.back().own_level = Level::info;
   }
   add_of_evaluation(std::move(of_evaluation), findings);
   return findings;

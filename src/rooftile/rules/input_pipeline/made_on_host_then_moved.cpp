@@ -404,7 +404,8 @@ bool is_large(const SourceFacts& facts, const Call& maker) {
     open += is_known ? 0U : 1U;
   }
   if (known >= kManyElements) return true;
-  const bool is_square = sizes.size() == 2 && open == 2 &&
+  // A matrix of classes or ways is small.
+  const bool is_square = sizes.size() == 2 && open == 2 && maker.method != "eye" &&
                          maker.file->slice(sizes[0]->range) == maker.file->slice(sizes[1]->range);
   constexpr std::size_t kOfImages = 3;
   return is_square || open >= kOfImages;

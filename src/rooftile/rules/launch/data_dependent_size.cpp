@@ -31,7 +31,7 @@ time says what there is to gain.
 
 ## When not to
 - Tensors on the host; evaluation.
-- One in a step costs little: information. Advice are several in one function, and one in a loop of the step.
+- One wait costs little, and which remedy fits hangs on what is done with the rows: information throughout.
 - Results whose size is truly needed, as in sparse losses: then once per step.
 
 ## Evidence
@@ -145,25 +145,8 @@ bool is_in_method_of_step(const Call& call, const Expr* value) {
          type.residence != Residence::host;
 }
 
-// One in a step, or one beside a wait that stays, costs little: one in a loop, or several in one
-// function, do not.
-void lower_single_waits(const SourceFacts& facts, const std::vector<const Call*>& calls,
-                        std::vector<Finding>& findings) {
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    const auto is_beside = [&](const Call* other) {
-      return other != calls[i] && other->function == calls[i]->function &&
-             other->statement != calls[i]->statement && other->function != nullptr;
-    };
-    const bool costs = std::ranges::any_of(calls, is_beside) ||
-                       (calls[i]->statement != nullptr &&
-                        loop_in_step(facts, *calls[i]->statement, calls[i]->expr) != nullptr);
-    if (!costs) findings[i].own_level = Level::info;
-  }
-}
-
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
-  std::vector<const Call*> calls;
   for (const auto& file : facts.files) {
     if (!trains_on_gpu(facts, *file)) continue;
     for (const Call* call : file->calls) {
@@ -187,10 +170,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
                                               "PyTorch documentation, torch.nonzero")};
       if (call->statement != nullptr) add_step(facts, *call->statement, finding);
       findings.push_back(std::move(finding));
-      calls.push_back(call);
     }
   }
-  lower_single_waits(facts, calls, findings);
   return findings;
 }
 
@@ -198,7 +179,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
 
 extern const Rule launch_data_dependent_size{
     .id = "launch/data-dependent-size",
-    .level = Level::advice,
+    .level = Level::info,
     .cause = Cause::none,
     .summary = "Data-dependent output size forces a sync in every step",
     .doc = data_dependent_size::kDoc,

@@ -56,9 +56,9 @@ alone nothing is estimated.
 
 ## When not to
 - One read at the end of a step, as of the loss for a log, and reads beside a wait that stays: a gradient
-  scaler's, one for a value that Python needs, a list that goes to the GPU. These are information. Advice are
-  reads in a loop of the step, several in its middle that it could do without, and batches that are copied to
-  the host and back.
+  scaler's, one for a value that Python needs, a list that goes to the GPU. So are several in
+  the middle of a step. These are information. Advice are reads in a loop of the step, and batches that are
+  copied to the host and back.
 - A size, an index of a list, a schedule, what stops the loop or keeps weights: Python has to know these, and
   the finding is information.
 - Reads under a guard of ten steps or more, at the end of an epoch, in evaluation, for a checkpoint or a
@@ -405,15 +405,12 @@ std::string remedy_for(const SourceFacts& facts, const HostRead& read) {
                      name.empty() ? "the value" : name + ".detach()");
 }
 
-// A read that the step could do without, in a loop of it or among others in its middle, or of what
-// is copied back: the host need not wait there at all.
+// A read that the step could do without, in a loop of it, or of what is copied back: the host need
+// not wait there at all.
 bool is_needless(const SourceFacts& facts, const HostRead& read) {
   if (!can_do_without(facts, read)) return false;
   const bool copies_batch = goes_back(facts, read) && is_sure_to_run(facts, *read.statement);
-  if (copies_batch || loop_in_step(facts, *read.statement, read.expr) != nullptr) return true;
-  return std::ranges::any_of(step_loops_of(facts, *read.statement), [&](const Loop* loop) {
-    return is_in_middle(facts, *loop, read) && has_needless_waits(facts, *loop);
-  });
+  return copies_batch || loop_in_step(facts, *read.statement, read.expr) != nullptr;
 }
 
 std::vector<Finding> find(const SourceFacts& facts) {

@@ -38,6 +38,7 @@ says what there is to gain.
 - The loop runs every tenth step or more rarely.
 - Networks of fewer than about ten tensors.
 - Loops that only set flags or gradients to None.
+- Networks that nothing shows to be large: information.
 - Before PyTorch 2.0, which the calls need, and once beside many passes of gradients, as in meta-learning:
   information.
 

@@ -60,6 +60,7 @@ alone nothing is estimated.
 - Frozen networks, those inside of losses, and those that nothing builds: not what is trained.
 - Programs that train only a linear head, on features computed without gradients or frozen.
 - An option for it exists, even if it is off by default.
+- Networks with depthwise convolutions, which wait for memory more than for arithmetic: information.
 - Networks around Fourier transforms, which take no bf16: information.
 
 ## Evidence
@@ -178,6 +179,19 @@ bool has_recurrent_layer(const SourceFacts& facts, const Program& program) {
   return std::ranges::any_of(layers, [&](const Call* layer) { return is_part(parts, *layer); });
 }
 
+// `Conv2d(width, width, 3, groups=width)`: such layers wait for memory, whatever the precision.
+bool has_depthwise_layer(const SourceFacts& facts, const Program& program) {
+  const TrainedParts& parts = trained_parts(facts, program);
+  const auto layers = calls_in(facts, program, {"torch.nn.Conv2d", "torch.nn.Conv3d"});
+  return std::ranges::any_of(layers, [&](const Call* layer) {
+    const Argument* in = layer->argument("in_channels", 0);
+    const Argument* groups = layer->argument("groups", 6);
+    const bool may_be = is_part(parts, *layer) || !parts.is_complete;
+    return in != nullptr && groups != nullptr && may_be &&
+           layer->file->slice(in->value->range) == layer->file->slice(groups->value->range);
+  });
+}
+
 std::string remedy(const SourceFacts& facts, const Program& program, const Device* gpu) {
   const bool has_bf16 = gpu == nullptr || gpu->has_tensor_cores(Dtype::bf16);
   const bool is_recurrent = has_recurrent_layer(facts, program);
@@ -237,6 +251,11 @@ std::vector<Finding> find(const SourceFacts& facts, const Device* gpu) {
       finding.own_level = Level::info;
       finding.evidence.push_back(
           Evidence::to_check("torch.fft takes no bf16: its input has to be cast back"));
+    }
+    if (has_depthwise_layer(facts, *program)) {
+      finding.own_level = Level::info;
+      finding.evidence.push_back(
+          Evidence::to_check("depthwise convolutions, which wait for memory, may take most of it"));
     }
     // Programs that share their training loop are changed there, all at once.
     const bool is_new = std::ranges::none_of(findings, [&](const Finding& other) {

@@ -32,6 +32,7 @@ says what there is to gain.
 ## When not to
 - Autocast is inside the model's `forward`.
 - Evaluation is of another model: an average of weights, a half-precision copy.
+- accelerate, which puts every forward of what it prepared under autocast.
 - Full precision is wanted for final numbers.
 - Autocast is an option that is off by default.
 
@@ -130,6 +131,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
   const std::vector<const Loop*> loops = facts.loops(LoopRole::evaluation_step);
   if (loops.empty()) return {};
   for (const Program* program : training_programs(facts)) {
+    // accelerate puts each forward of what it prepares under autocast, also an evaluation's.
+    if (!facts.constructions_in(*program, TypeKind::accelerator).empty()) continue;
     const Call* trained = autocast_forward(facts, *program);
     if (trained == nullptr || casts_inside_forward(facts, *program)) continue;
     for (const Loop* loop : loops) {

@@ -381,7 +381,8 @@ bool runs_each_epoch(const SourceFacts& facts, const Statement& statement, int d
     if (is_step || is_plain_epoch(facts, *at, depth > 0)) return true;
   }
   if (statement.function == nullptr || depth == kMaxLevels) return false;
-  return std::ranges::any_of(statement.function->callers, [&](const Call* caller) {
+  const auto& callers = statement.function->callers;
+  return !callers.empty() && std::ranges::all_of(callers, [&](const Call* caller) {
     return caller->statement != nullptr && runs_each_epoch(facts, *caller->statement, depth + 1);
   });
 }

@@ -347,6 +347,11 @@ bool is_known_by_default(const SourceFacts& facts, const Guard& guard) {
          leads_to_only_training(facts, guard);
 }
 
+bool is_other_by_default(const SourceFacts& facts, const Guard& guard) {
+  return default_truth(facts, guard.expr, nullptr) == guard.negated &&
+         !leads_to_only_training(facts, guard);
+}
+
 bool is_shut_by_default(const SourceFacts& facts, const Guard& guard, const Call* by) {
   if (guard.kind == GuardKind::never) return !guard.negated;
   if (truth_on_gpu(guard.expr) == guard.negated) return true;

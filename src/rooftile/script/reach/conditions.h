@@ -26,6 +26,8 @@ bool is_choice_of_run(const SourceFacts& facts, const Guard& guard);
 bool leads_to_only_training(const SourceFacts& facts, const Guard& guard);
 // Whether the defaults, or the tests of the device that a run on a GPU meets, decide the guard.
 bool is_known_by_default(const SourceFacts& facts, const Guard& guard);
+// Whether the defaults pick another branch: `if joining == "concat":` of an option that is "last".
+bool is_other_by_default(const SourceFacts& facts, const Guard& guard);
 
 // Whether a run on a GPU with all options at their defaults stops at the guard: `if False`,
 // `if args.debug` (off by default), the else of a switch that is on. No choice between runs, as

@@ -39,8 +39,16 @@ const std::vector<const ClassDef*>& derived_from(const SourceFacts& facts, const
   return derived[&def];
 }
 
+// `help="sum, max or concat"` tells what could be given.
+bool is_help(const Expr& text) {
+  const Call* call = text.parent == nullptr ? nullptr : text.parent->call();
+  const Argument* help = call == nullptr ? nullptr : call->argument("help");
+  return help != nullptr && help->value == &text;
+}
+
 void add_texts(const Expr* expr, std::vector<const Expr*>& texts) {
   visit(expr, [&](const Expr& part) {
+    if (is_help(part)) return false;
     if (part.kind == ExprKind::text && part.word().size() > 1) texts.push_back(&part);
     return part.kind != ExprKind::comparison;
   });
@@ -152,13 +160,22 @@ bool is_open_choice(const SourceFacts& facts, const Guard& guard) {
          (guard.negated || !asks_for_given_text(facts, *guard.expr));
 }
 
+// The default names another one: `if joining == "concat":`
+bool is_other_choice(const SourceFacts& facts, const Guard& guard) {
+  const bool may_pick = guard.kind == GuardKind::option || guard.kind == GuardKind::condition;
+  return may_pick && guard.expr != nullptr && compares_with_text(*guard.expr) &&
+         !is_about_launch(guard) && !is_choice_of_run(facts, guard) &&
+         is_other_by_default(facts, guard);
+}
+
 bool is_made(const SourceFacts& facts, const ClassDef& def);
 
 bool is_run(const SourceFacts& facts, const FunctionDef& function);
 
 bool is_path_sure(const SourceFacts& facts, const Path& path, const FunctionDef* function) {
   const bool is_open = std::ranges::any_of(path, [&](const PathStep& step) {
-    return step.loop == nullptr && is_open_choice(facts, step.guard);
+    return step.loop == nullptr &&
+           (is_open_choice(facts, step.guard) || is_other_choice(facts, step.guard));
   });
   return !is_open && (function == nullptr || is_run(facts, *function));
 }
