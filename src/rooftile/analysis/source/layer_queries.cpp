@@ -324,7 +324,7 @@ bool takes_steps(const Program& program) {
   const auto may_train = [&](const Call* call) {
     const std::string name = lower(call->method);
     if (call->target == nullptr && contains(name, "main")) return true;
-    return (call->target == nullptr || !has_loops) &&
+    return (call->target == nullptr || !has_loops) && !contains(name, "pretrain") &&
            contains_any(name, {"train", "fit", "run", "learn", "launch", "spawn", "experiment"});
   };
   return std::ranges::any_of(program.training_loops,

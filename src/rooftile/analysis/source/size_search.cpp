@@ -6,6 +6,8 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/script/flow/sources.h"
+#include "rooftile/script/reach/unused.h"
+#include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
 namespace {
@@ -187,7 +189,21 @@ class SizeSearch {
           (is_in_program(*at->file) && (all.size() == 1 || is_reached_by_default(facts_, *at)));
       if (counts) largest = larger(largest, of(origin, hops + 1));
     }
+    largest = larger(largest, of_settings(expr));
     return largest ? largest : of_namesake(expr, hops);
+  }
+
+  // Of a parameter of a constructor what a settings file gives it.
+  Size of_settings(const Expr& name) const {
+    const FunctionDef* init = name.statement == nullptr ? nullptr : name.statement->function;
+    const bool may_be = name.kind == ExprKind::name && name.binding() == nullptr &&
+                        init != nullptr && init->name == "__init__" && init->class_def != nullptr;
+    if (!may_be) return std::nullopt;
+    const auto& by_class = facts_.store().kept<NamedInSettings>().sizes;
+    const auto sizes = by_class.find(init->class_def->name);
+    if (sizes == by_class.end()) return std::nullopt;
+    const auto size = sizes->second.find(name.word());
+    return size == sizes->second.end() ? std::nullopt : Size(static_cast<double>(size->second));
   }
 
   // `block(planes)` of a class that was passed as a parameter has no known callers, but another

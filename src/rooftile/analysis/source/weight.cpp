@@ -9,6 +9,7 @@
 #include "rooftile/analysis/source/trained_parts.h"
 #include "rooftile/analysis/source/tutorials.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/reach/programs.h"
 #include "rooftile/script/reach/reach.h"
 #include "rooftile/script/reach/superseded.h"
 #include "rooftile/script/reach/sure.h"

@@ -8,6 +8,7 @@
 
 #include "rooftile/base/file.h"
 #include "rooftile/base/text.h"
+#include "rooftile/formats/yaml/scalars.h"
 #include "rooftile/readers/python/source_files.h"
 #include "rooftile/script/reach/unused.h"
 
@@ -57,10 +58,53 @@ void for_words(std::string_view text, const std::function<void(std::string_view)
   }
 }
 
+using Classes = std::set<std::string_view>;
+
+// `target: nets.UNet`, `_target_: …`, `class_path: …`: the class that the mapping makes.
+const std::string_view* made_class(const yaml::Scalar& scalar, const Classes& defined) {
+  const std::string_view path = scalar.path;
+  const std::string_view key = path.substr(path.rfind('.') + 1);
+  if (!is_one_of(key, {"target", "_target_", "class_path", "type"})) return nullptr;
+  const auto found = defined.find(std::string_view(scalar.text).substr(scalar.text.rfind('.') + 1));
+  return found == defined.end() ? nullptr : &*found;
+}
+
+// The name of the argument below the mapping: `params.width`, `init_args.widths.0`, `width`.
+std::string_view argument_below(std::string_view path, std::string_view mapping) {
+  if (!path.starts_with(mapping)) return {};
+  path.remove_prefix(mapping.size());
+  for (const std::string_view inner : {"params.", "init_args."}) {
+    if (path.starts_with(inner)) path.remove_prefix(inner.size());
+  }
+  const std::size_t dot = path.find('.');
+  if (dot == std::string_view::npos) return path;
+  const bool is_item = path.find_first_not_of("0123456789", dot + 1) == std::string_view::npos;
+  return is_item ? path.substr(0, dot) : std::string_view();
+}
+
+void add_sizes(std::string_view text, const Classes& defined, NamedInSettings& named) {
+  const auto scalars = yaml::read_scalars(text);
+  if (!scalars) return;
+  for (const yaml::Scalar& scalar : *scalars) {
+    const std::string_view* made = made_class(scalar, defined);
+    if (made == nullptr) continue;
+    const std::string_view mapping =
+        std::string_view(scalar.path).substr(0, scalar.path.rfind('.') + 1);
+    auto& sizes = named.sizes[*made];
+    for (const yaml::Scalar& other : *scalars) {
+      const std::string_view argument = argument_below(other.path, mapping);
+      const auto size = other.quoted ? std::nullopt : parse_integer(other.text);
+      if (argument.empty() || !size) continue;
+      std::int64_t& largest = sizes[std::string(argument)];
+      largest = std::max(largest, *size);
+    }
+  }
+}
+
 }  // namespace
 
 void read_settings(const SourceFacts& facts) {
-  std::set<std::string_view> defined;
+  Classes defined;
   std::set<fs::path> roots;
   for (const auto& file : facts.files) {
     for (const ClassDef* def : file->classes) defined.insert(def->name);
@@ -68,15 +112,16 @@ void read_settings(const SourceFacts& facts) {
     const fs::path path = fs::weakly_canonical(file->path, error);
     if (!error) roots.insert(project_folders(path.parent_path()).back());
   }
-  auto& named = facts.store().kept<NamedInSettings>().names;
+  auto& named = facts.store().kept<NamedInSettings>();
   for (const fs::path& root : roots) {
     for (const fs::path& path : settings_below(root)) {
       const auto text = read_file(path.string(), kMaxSettingsBytes);
       if (!text) continue;
       for_words(*text, [&](std::string_view word) {
         const auto found = defined.find(word);
-        if (found != defined.end()) named.insert(*found);
+        if (found != defined.end()) named.names.insert(*found);
       });
+      if (is_one_of(path.extension().string(), {".yaml", ".yml"})) add_sizes(*text, defined, named);
     }
   }
 }

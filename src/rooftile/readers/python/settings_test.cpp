@@ -72,5 +72,23 @@ TEST(Settings, SayWhichClassesAreMade) {
   EXPECT_EQ(unused_classes(folder), "Small Other ");
 }
 
+TEST(Settings, SayHowLargeIsWhatTheyMake) {
+  TemporaryFolder folder;
+  std::filesystem::create_directories(folder / ".git");
+  std::filesystem::create_directories(folder / "configs");
+  folder.write("networks.py", kNetworks);
+  folder.write("train.py", kTraining);
+  folder.write("configs/large.yaml",
+               "model:\n  target: networks.Large\n  params:\n    width: 224\n"
+               "    widths: [1, 4, 2]\n    name: \"8\"\nother:\n  width: 512\n");
+  const std::string path = folder.path().string();
+  const auto facts = read_python({&path, 1});
+  ASSERT_TRUE(facts);
+  const auto& sizes = facts->store().kept<NamedInSettings>().sizes;
+  ASSERT_TRUE(sizes.contains("Large"));
+  const std::map<std::string, std::int64_t, std::less<>> expected{{"width", 224}, {"widths", 4}};
+  EXPECT_EQ(sizes.at("Large"), expected);
+}
+
 }  // namespace
 }  // namespace rooftile::source

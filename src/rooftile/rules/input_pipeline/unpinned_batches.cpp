@@ -205,10 +205,14 @@ std::vector<Finding> find(const SourceFacts& facts) {
       finding.evidence.push_back(
           Evidence::to_check("nothing here says that a batch is larger than some 100 KB"));
     }
-    if (may_read_from_gpu(*loader)) {
+    // make_loader(data, **options): it is for the callers to pin.
+    const bool is_helper = loader->unknown_arguments && loader->function != nullptr &&
+                           loader->function->callers.size() > 2;
+    if (is_helper || may_read_from_gpu(*loader)) {
       finding.own_level = Level::info;
       finding.evidence.push_back(Evidence::to_check(
-          "some callers pass a TensorDataset: tensors of the GPU cannot be pinned"));
+          "a function for all kinds of data: tensors of the GPU, as of a TensorDataset, cannot be "
+          "pinned"));
     }
     (is_for_evaluation(facts, *loader) ? of_evaluation : findings).push_back(std::move(finding));
   }

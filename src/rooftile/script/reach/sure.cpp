@@ -49,7 +49,8 @@ bool is_help(const Expr& text) {
 void add_texts(const Expr* expr, std::vector<const Expr*>& texts) {
   visit(expr, [&](const Expr& part) {
     if (is_help(part)) return false;
-    if (part.kind == ExprKind::text && part.word().size() > 1) texts.push_back(&part);
+    if (part.kind == ExprKind::text && part.word().size() > 1 && !part.word().starts_with('-'))
+      texts.push_back(&part);
     return part.kind != ExprKind::comparison;
   });
 }

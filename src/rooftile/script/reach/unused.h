@@ -1,7 +1,12 @@
 // Functions and classes that no program runs or makes.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "rooftile/workload/source_facts.h"
@@ -15,6 +20,9 @@ bool is_for_others(const SourceFacts& facts, const File& file);
 // Classes of the given files that settings files of their projects name, by their last names.
 struct NamedInSettings {
   std::unordered_set<std::string_view> names;
+  // Of classes that YAML files make (`target: nets.UNet`, `params: {width: 64}`) the largest number
+  // that an argument gets.
+  std::unordered_map<std::string_view, std::map<std::string, std::int64_t, std::less<>>> sizes;
 };
 
 // Whether no program that has the file uses what is defined, training programs alone where there
