@@ -117,4 +117,12 @@ std::optional<Dtype> dtype_of_arguments(const OpArguments& arguments) {
   return std::nullopt;
 }
 
+std::vector<std::int64_t> elements_of_list(const OpArguments& arguments, std::size_t position) {
+  std::vector<std::int64_t> elements;
+  for (const Extents& dims : aten_detail::Arguments(arguments).list(position)) {
+    elements.push_back(std::llround(element_count(dims)));
+  }
+  return elements;
+}
+
 }  // namespace rooftile

@@ -1,6 +1,8 @@
 // ATen operators with their recorded arguments as operations of the neutral form.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -35,6 +37,9 @@ Op as_gradient(Op product, const Op* forward, bool has_strides);
 
 // Dtype of the first argument that is a tensor of a known type; empty where none is.
 std::optional<Dtype> dtype_of_arguments(const OpArguments& arguments);
+
+// Elements of the tensors in a list argument, by its position; empty where it is none.
+std::vector<std::int64_t> elements_of_list(const OpArguments& arguments, std::size_t position);
 
 // Operators that multiply matrices: mm, linear, convolutions, attention, recurrent layers and
 // their backward; also those whose arguments are incomplete.

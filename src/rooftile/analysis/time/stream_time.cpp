@@ -181,10 +181,18 @@ struct CountElements {
   }
 };
 
+// What the end of a sum takes, in elements that are added: sums of one element each, 58.7 million
+// of them, took 170 us on B200 (pytorch/ao, BSD-3-Clause).
+constexpr double kElementsOfOutput = 2;
+
 // Offsets are computed for each tensor, so where several are read whole an element counts more.
 double elements_of(const Op& op) {
   if (op.streams.elements > 0) return to_double(op.streams.elements);
   const double elements = std::visit(CountElements{}, op.body);
+  const auto* sum = std::get_if<Reduction>(&op.body);
+  if (sum != nullptr && op.streams.walk == Walk::contiguous) {
+    return elements + kElementsOfOutput * to_double(sum->outputs);
+  }
   const auto* elementwise = std::get_if<Elementwise>(&op.body);
   const bool has_offsets = op.streams.walk == Walk::strided ||
                            op.streams.walk == Walk::transposed ||

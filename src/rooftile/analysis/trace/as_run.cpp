@@ -6,6 +6,7 @@
 
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/cost.h"
+#include "rooftile/analysis/trace/block_time.h"
 #include "rooftile/analysis/trace/call_kernels.h"
 #include "rooftile/analysis/trace/corrections.h"
 #include "rooftile/hardware/device_file.h"
@@ -156,28 +157,37 @@ constexpr double kFlash2OnHopper = 0.36;
 double passes_of(const Op& op) { return op.phase == Phase::forward ? 1 : 2.5; }
 
 // Tiles of 64 query rows by 64 keys, heads padded to 32 elements. Recorded on A100: 14.4 TFLOP/s
-// in fp32, 45 in bf16, padding included.
+// in fp32, 45 in bf16, padding included; 2.2 in fp32 on an RTX 3060, whose Tensor Cores are no
+// faster than its CUDA cores. In fp32 Tensor Cores multiply three times in TF32, and CUDA cores do
+// the rest.
 constexpr double kEfficientTile = 64, kEfficientHead = 32;
-constexpr double kEfficientFp32 = 0.75;   // of the CUDA cores' peak
+constexpr double kEfficientFp32 = 0.75;   // of the CUDA cores' peak, without TF32
 constexpr double kEfficient16Bit = 0.15;  // of the Tensor Cores' peak
-
-double attention_flop(const Attention& a, double queries, double keys, double dims) {
-  const double causal = a.causal && a.query_len > 1 ? 0.5 : 1;
-  return 2 * causal * to_double(a.batch) * to_double(a.heads) * queries * keys * dims;
-}
+constexpr double kTf32OfProduct = 3 * 1.62, kFp32OfProduct = 0.745;  // work over that of a product
 
 FlopPerSecond peak_of(const std::map<Dtype, FlopPerSecond>& peaks, Dtype dtype) {
   const auto found = peaks.find(dtype);
   return found == peaks.end() ? FlopPerSecond() : found->second;
 }
 
+// Flop per second of memory-efficient attention.
+double efficient_rate(const Device& device, Dtype dtype) {
+  const double half = peak_of(device.tensor_core_peak, Dtype::fp16).value();
+  if (is_16_bit_float(dtype) && half > 0) return kEfficient16Bit * half;
+  const double tf32 = peak_of(device.tensor_core_peak, Dtype::tf32).value();
+  const double cuda = peak_of(device.cuda_core_peak, Dtype::fp32).value();
+  if (tf32 <= 0 || cuda <= 0) return kEfficientFp32 * cuda;
+  return 1 / (kTf32OfProduct / tf32 + kFp32OfProduct / cuda);
+}
+
+double attention_flop(const Attention& a, double queries, double keys, double dims) {
+  const double causal = a.causal && a.query_len > 1 ? 0.5 : 1;
+  return 2 * causal * to_double(a.batch) * to_double(a.heads) * queries * keys * dims;
+}
+
 std::optional<TimeEstimate> efficient_time(const TimeModel& model, const Op& op, const Attention& a,
                                            TimeEstimate estimate) {
-  const Device& device = model.device();
-  const bool narrow = is_16_bit_float(op.dtypes.input);
-  const double tensor = kEfficient16Bit * peak_of(device.tensor_core_peak, Dtype::fp16).value();
-  const double cuda = kEfficientFp32 * peak_of(device.cuda_core_peak, Dtype::fp32).value();
-  const double rate = narrow && tensor > 0 ? tensor : cuda;
+  const double rate = efficient_rate(model.device(), op.dtypes.input);
   if (rate <= 0) return estimate;
   const double dims = rounded_up(to_double(a.head_dim), kEfficientHead) +
                       rounded_up(to_double(a.value_dim), kEfficientHead);
@@ -279,6 +289,17 @@ std::optional<TimeEstimate> batch_norm_time(const TimeModel& model, const Op& op
   return with_time(*time, launch + (time->time.expected - launch) * (sms / blocks));
 }
 
+// Softmax of PyTorch that keeps a row in registers or in shared memory: it is read once.
+std::optional<TimeEstimate> softmax_time(const TimeModel& model, const Op& op, const OpUse& use) {
+  const bool keeps_rows = has_kernel(use, "SoftMaxForwardReg") ||
+                          has_kernel(use, "SoftMaxForwardSmem") ||
+                          has_kernel(use, "SoftMaxBackwardSmem");
+  std::optional<TimeEstimate> time = model.estimate(op);
+  const auto moved = keeps_rows ? stream_time(model, count_cost(op).bytes) : std::nullopt;
+  if (!time || !moved || moved->time.expected > time->time.expected) return time;
+  return with_time(*time, moved->time.expected);
+}
+
 std::optional<TimeEstimate> modelled_time(const Models& models, const Op& op, const OpUse& use,
                                           const CallKernels& call) {
   if (const auto* gemm = std::get_if<Gemm>(&op.body)) return product_time(models, op, *gemm, call);
@@ -292,7 +313,16 @@ std::optional<TimeEstimate> modelled_time(const Models& models, const Op& op, co
     return norm->fn == NormKind::layer ? layer_norm_time(models.usual, op, use)
                                        : batch_norm_time(models.usual, op, use);
   }
+  if (std::holds_alternative<Softmax>(op.body)) return softmax_time(models.usual, op, use);
   return models.usual.estimate(op);
+}
+
+// The blocks of its kernel may take longer than its bytes.
+std::optional<TimeEstimate> with_blocks(std::optional<TimeEstimate> time, const Device& device,
+                                        const OpUse& use) {
+  const auto blocks = time_of_blocks(device, use);
+  if (!time || !blocks || time->launch + *blocks <= time->time.expected) return time;
+  return with_time(*time, time->launch + *blocks);
 }
 
 void correct(TimeEstimate& estimate, const std::optional<ProfileCorrection>& correction) {
@@ -305,7 +335,7 @@ void correct(TimeEstimate& estimate, const std::optional<ProfileCorrection>& cor
 AsRun as_run(const Models& models, const Op& op, const OpUse& use) {
   AsRun run;
   const CallKernels call = call_kernels(use);
-  run.time = modelled_time(models, op, use, call);
+  run.time = with_blocks(modelled_time(models, op, use, call), models.usual.device(), use);
   if (!run.time) return run;
   run.family = call.family + (run.time->bound == Bound::latency ? "/short" : "/long");
   run.modelled = run.time->time.expected;

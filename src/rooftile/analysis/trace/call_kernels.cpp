@@ -52,6 +52,7 @@ std::string_view product_family(const OpUse& use, const KernelUse& main, const C
   if (call.is_vector_product) return "gemm/vector";
   if (call.math == Dtype::tf32) return is_unaligned ? "gemm/tf32_unaligned" : "gemm/tf32";
   if (call.math == Dtype::fp32) return "gemm/widened";
+  if (has_part(main.name, "magma_sgemm")) return "gemm/magma";
   if (use.op->dtypes.input == Dtype::fp32) return "gemm/fp32";
   if (any_named(use.kernels, "splitKreduce")) return "gemm/split";
   if (is_unaligned) return "gemm/unaligned";
@@ -144,8 +145,10 @@ void read_convolution(const OpUse& use, const Convolution& conv, CallKernels& ca
 
 // PyTorch's templates of kernels that go over tensors element by element, and cuDNN's.
 std::string_view template_of(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kTemplates{{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kTemplates{{
       {"multi_tensor_apply", "multi_tensor"},
+      {"CatArrayBatchedCopy_vectorized", "vectorized"},
+      {"CatArrayBatchedCopy_alignedK", "vectorized"},
       {"CatArrayBatchedCopy", "cat"},
       {"vectorized_elementwise_kernel", "vectorized"},
       {"unrolled_elementwise_kernel", "unrolled"},

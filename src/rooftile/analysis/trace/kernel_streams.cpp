@@ -24,6 +24,8 @@ constexpr NamedWalk kWalks[] = {
     {"scatter_gather_elementwise_kernel", Walk::gathered},
     {"indexSelect", Walk::gathered},
     {"gather_kernel", Walk::gathered},
+    {"CatArrayBatchedCopy_vectorized", Walk::contiguous},
+    {"CatArrayBatchedCopy_alignedK", Walk::contiguous},
     {"CatArrayBatchedCopy", Walk::concatenated},
     {"elementwise_kernel_with_index", Walk::contiguous},
     {"elementwise_kernel", Walk::strided},
@@ -93,7 +95,7 @@ void set_walk(Op& op, Walk walk, const OpArguments& arguments) {
   Walk& known = op.streams.walk;
   switch (walk) {
     case Walk::contiguous:
-      known = Walk::usual;
+      known = std::holds_alternative<Cast>(op.body) ? Walk::contiguous : Walk::usual;
       if (const auto* layout = std::get_if<LayoutConversion>(&op.body)) {
         op.body = Elementwise{"copy", layout->elements, 1};
       }
@@ -159,7 +161,8 @@ std::optional<Op> with_kernel(std::optional<Op> known, const OpUse& use) {
   const KernelUse& kernel = use.kernels.front();
   const auto walk = walk_of(kernel.name);
   if (is_list_operator(use.arguments)) {
-    const auto dtype = walk == Walk::concatenated ? copied_type(kernel.name) : kernel.facts.dtype;
+    const bool is_copied = contains(template_of(kernel.name), "CatArrayBatchedCopy");
+    const auto dtype = is_copied ? copied_type(kernel.name) : kernel.facts.dtype;
     if (!dtype) return std::nullopt;
     set_type(op, *dtype);
   }

@@ -55,6 +55,10 @@ TEST(KernelStreams, NamesTellTheTypeOfLists) {
                        "void at::native::(anonymous namespace)::CatArrayBatchedCopy_contig<"
                        "at::native::(anonymous namespace)::OpaqueType<2u>, unsigned int>(…)"),
             canonical("elementwise fp16 fn=cat elements=128 walk=concatenated"));
+  EXPECT_EQ(streams_of("aten::cat", list,
+                       "void at::native::(anonymous namespace)::CatArrayBatchedCopy_vectorized<"
+                       "at::native::(anonymous namespace)::OpaqueType<4u>, unsigned int>(…)"),
+            canonical("elementwise fp32 fn=cat elements=128"));
   EXPECT_EQ(streams_of("aten::cat", list, "some_copy"), "");
 }
 

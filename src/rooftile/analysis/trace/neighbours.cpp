@@ -43,6 +43,20 @@ Range<Seconds> corrected(const Range<Seconds>& time, const Sum& sum) {
           expected * std::pow(time.high / time.expected, width)};
 }
 
+// Of recordings in whole microseconds, medians that lie between two of them included; 0 of others.
+Seconds rounding(std::span<const TimedOp> ops) {
+  constexpr double kSteps = 2e6;  // of a second
+  constexpr double kExact = 1e-3;
+  constexpr std::ptrdiff_t kFewestOps = 8, kMostOthers = 50;  // one in fifty, of merged calls
+  const auto is_whole = [](const TimedOp& op) {
+    const double steps = op.measured.value() * kSteps;
+    return std::abs(steps - std::round(steps)) < kExact;
+  };
+  const std::ptrdiff_t others = std::ssize(ops) - std::ranges::count_if(ops, is_whole);
+  const bool are_whole = std::ssize(ops) >= kFewestOps && others * kMostOthers <= std::ssize(ops);
+  return Seconds(are_whole ? 1 / kSteps : 0);
+}
+
 }  // namespace
 
 std::vector<Range<Seconds>> learn_from_neighbours(std::span<const TimedOp> ops) {
@@ -62,6 +76,11 @@ std::vector<Range<Seconds>> learn_from_neighbours(std::span<const TimedOp> ops) 
       }
       times[family[place]] = corrected(ops[family[place]].predicted, sum);
     }
+  }
+  const Seconds rounded = rounding(ops);
+  for (Range<Seconds>& time : times) {
+    time.low = std::max(Seconds(), time.low - rounded);
+    time.high = time.high + rounded;
   }
   return times;
 }

@@ -19,7 +19,8 @@ struct TimedOp {
 
 // The predictions, each corrected by how far those of the others of its family were off, never by
 // its own measured time: they ran at this clock, with this driver, beside this program. In the
-// order of the operations.
+// order of the operations. Ranges of recordings in whole microseconds are half of one wider to each
+// side.
 std::vector<Range<Seconds>> learn_from_neighbours(std::span<const TimedOp> ops);
 
 }  // namespace rooftile

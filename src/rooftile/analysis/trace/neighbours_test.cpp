@@ -49,5 +49,17 @@ TEST(Neighbours, ThousandsOfOneTimeAreBounded) {
   EXPECT_NEAR(learn_from_neighbours(ops).back().expected.value(), 12, 0.2);
 }
 
+TEST(Neighbours, RecordingsInWholeMicrosecondsWidenTheRange) {
+  std::vector<TimedOp> ops;
+  for (int i = 0; i < 8; ++i) ops.push_back(timed("reduce/short", "a", 2e-6, 2e-6));
+  const Range<Seconds> rounded = learn_from_neighbours(ops).front();
+  ops.front().measured = Seconds(2.3e-6);
+  const Range<Seconds> exact = learn_from_neighbours(ops).back();
+  ops.front().measured = Seconds(2e-6);
+  EXPECT_NEAR(rounded.low.value(), 0.5e-6 + 0.05e-6, 0.1e-6);
+  EXPECT_NEAR((exact.low - rounded.low).value(), 0.5e-6, 0.1e-6);
+  EXPECT_NEAR((rounded.high - exact.high).value(), 0.5e-6, 0.3e-6);
+}
+
 }  // namespace
 }  // namespace rooftile
