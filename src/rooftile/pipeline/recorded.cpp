@@ -73,6 +73,21 @@ bool differs_in_board(const Device& known, const TraceDevice& recorded) {
   return is_card(known.name) != is_card(recorded.name);
 }
 
+// Words on the listed GPU of the same generation that has nearly as many SMs; none where none has.
+std::string most_alike(const TraceDevice& recorded) {
+  constexpr double kFar = 0.25;  // of the recorded one's SMs
+  std::optional<Device> best;
+  const auto apart = [&](const Device& known) { return std::abs(known.sms - recorded.sm_count); };
+  for (Device& known : built_in_devices()) {
+    if (known.compute_capability != 10 * recorded.major + recorded.minor) continue;
+    if (apart(known) > kFar * recorded.sm_count) continue;
+    if (!best || apart(known) < apart(*best)) best = std::move(known);
+  }
+  if (!best) return "";
+  return fmt::format("; of its generation, {} has {} SMs for its {}", best->id, best->sms,
+                     recorded.sm_count);
+}
+
 Result<Device> nearest_device(const TraceDevice& recorded) {
   std::optional<Device> best;
   const auto rank = [&](const Device& known, double apart) {
@@ -87,8 +102,8 @@ Result<Device> nearest_device(const TraceDevice& recorded) {
   if (best) return *best;
   return fail(
       fmt::format("{} is not among the GPUs that `rooftile gpus` lists: name the nearest "
-                  "with --gpu for advice",
-                  rooftile::quoted(recorded.name)));
+                  "with --gpu for advice{}",
+                  rooftile::quoted(recorded.name), most_alike(recorded)));
 }
 
 }  // namespace

@@ -61,20 +61,31 @@ kernel 7 24us 5us sgemm corr=2
                                       "aten::matmul fp32 fn=aten::matmul 1"}));
 }
 
-// Its 42.3 GB fit both boards with 40 GB; names of cards say PCIe.
-TEST(RecordedDevice, ABoardThatIsNotListedIsNoCardUnlessItsNameSaysSo) {
-  const auto id_of = [](const std::string& name) {
-    const auto timeline = parse_timeline("device 0 " + name + R"( sms=108 cc=8.0 memory=42314694656
+std::string id_of(const std::string& name, const std::string& rest) {
+  const auto timeline = parse_timeline("device 0 " + name + " " + rest + R"(
 op main 0us 9us aten::mm
 call main 2us 1us cudaLaunchKernel corr=1
 kernel 7 4us 9us sgemm corr=1
 )");
-    EXPECT_TRUE(timeline) << to_string(timeline.error());
-    const auto device = recorded_device(measured_workload({summarize(*timeline)}));
-    return device ? device->id : to_string(device.error());
-  };
-  EXPECT_EQ(id_of("NVIDIA-A100-PG509-200"), "a100_sxm_40gb");
-  EXPECT_EQ(id_of("NVIDIA-A100X-PCIe"), "a100_pcie_40gb");
+  EXPECT_TRUE(timeline) << to_string(timeline.error());
+  const auto device = recorded_device(measured_workload({summarize(*timeline)}));
+  return device ? device->id : to_string(device.error());
+}
+
+// Its 42.3 GB fit both boards with 40 GB; names of cards say PCIe.
+TEST(RecordedDevice, ABoardThatIsNotListedIsNoCardUnlessItsNameSaysSo) {
+  const std::string a100 = "sms=108 cc=8.0 memory=42314694656";
+  EXPECT_EQ(id_of("NVIDIA-A100-PG509-200", a100), "a100_sxm_40gb");
+  EXPECT_EQ(id_of("NVIDIA-A100X-PCIe", a100), "a100_pcie_40gb");
+}
+
+TEST(RecordedDevice, AnUnknownOneIsToldWhichListedOneIsMostAlike) {
+  EXPECT_EQ(id_of("Laptop-GPU", "sms=46 cc=12.0 memory=12820480000"),
+            "'Laptop-GPU' is not among the GPUs that `rooftile gpus` lists: name the nearest with "
+            "--gpu for advice; of its generation, rtx_5070 has 48 SMs for its 46");
+  EXPECT_EQ(id_of("Laptop-GPU", "sms=46 cc=1.0 memory=12820480000"),
+            "'Laptop-GPU' is not among the GPUs that `rooftile gpus` lists: name the nearest with "
+            "--gpu for advice");
 }
 
 }  // namespace
