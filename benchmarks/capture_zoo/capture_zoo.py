@@ -76,6 +76,7 @@ def _mapping():
     aten = torch.ops.aten
     return {
         **{product: _of_numbers(product) for product in (aten.mm, aten.addmm, aten.bmm, aten.baddbmm)},
+        aten._euclidean_dist: lambda a, b, out_shape=None: 2 * math.prod(a[:-1]) * b[-2] * (a[-1] + 2),
         aten.mv: lambda a, b, out_shape=None, **kwargs: 2 * math.prod(a),
         aten.convolution_backward: _grouped_gradient,
         aten._grouped_mm: lambda a, b, *args, out_shape=None, **kwargs: 2 * math.prod(a) * b[-1],

@@ -15,6 +15,13 @@ VERDICTS = {
 SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 BYTES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 FITS = {"fits": "fits", "tight": "is tight", "does_not_fit": "does not fit"}
+# What a fix does to the results, as the text says it.
+EXACTNESS = {
+    "bit_exact": "same bits",
+    "exact_arithmetic": "same result up to rounding",
+    "changes_numerics": "changes the precision",
+    "changes_training": "changes the model or its training",
+}
 STYLE = "text-align:left;vertical-align:top"
 
 
@@ -31,6 +38,13 @@ def range_text(value: Optional[_schemas.Range], units: tuple[tuple[float, str], 
     if value is None:
         return ""
     return f"{scaled(value.expected, units)} ({scaled(value.low, units)}–{scaled(value.high, units)})"
+
+
+def saving_text(value: Optional[_schemas.Range]) -> str:
+    """A range; what may also lose time is "up to", as in the text."""
+    if value is None or value.low >= 0:
+        return range_text(value)
+    return f"up to {scaled(value.high, SECONDS)}, likely {scaled(value.expected, SECONDS)}"
 
 
 def place(where: _schemas.Location) -> str:
@@ -57,12 +71,20 @@ def summary(report: _schemas.Report) -> str:
     return "; ".join(parts) + "."
 
 
+def fix_text(finding: _schemas.Finding) -> str:
+    """What to do, and what that does to the results."""
+    effect = EXACTNESS.get(finding.fix.exactness, "")
+    if finding.fix.exactness == "changes_training" and finding.rule.startswith("input_pipeline/"):
+        effect = "may change the order or augmentation of samples"
+    return f"{finding.fix.text} ({effect})" if effect else finding.fix.text
+
+
 def finding_row(finding: _schemas.Finding) -> str:
     cells = (
         html.escape(finding.level),
         f"<code>{html.escape(finding.rule)}</code><br>{html.escape(place(finding.location))}",
-        f"{html.escape(finding.message)}<br><b>Fix:</b> {html.escape(finding.fix.text)}",
-        html.escape(range_text(finding.saving_s)),
+        f"{html.escape(finding.message)}<br><b>Fix:</b> {html.escape(fix_text(finding))}",
+        html.escape(saving_text(finding.saving_s)),
     )
     return "<tr>" + "".join(f'<td style="{STYLE}">{cell}</td>' for cell in cells) + "</tr>"
 

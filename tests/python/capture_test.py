@@ -698,6 +698,38 @@ class Capture(unittest.TestCase):
             capture(Calls(nn.functional.binary_cross_entropy), (target, halves))
         self.assertEqual(capture(Calls(torch.Tensor.add), (target, halves)).events[-1].name, "aten::add")
 
+    def test_operators_that_every_device_runs_as_others(self):
+        class Loss(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.twice = nn.Bilinear(8, 8, 2)
+
+            def forward(self, x):
+                near = torch.cdist(x, x[:30])
+                logits = self.twice(x, x)
+                return near.sum() + nn.functional.binary_cross_entropy_with_logits(logits, torch.ones(40, 2))
+
+        for options in ({"mode": "inference"}, {"mode": "train"}):
+            names = counts(capture(Loss(), Input((40, 8)), **options))
+            self.assertFalse({"_euclidean_dist", "_trilinear", "binary_cross_entropy_with_logits"} & set(names))
+            self.assertGreaterEqual(names["bmm"], 4)  # two for each output of the bilinear layer
+            self.assertEqual(names["log_sigmoid_forward"], 1)
+            self.assertGreaterEqual(names["mm"], 1)  # of distances
+
+    def test_types_of_tensors_that_a_program_makes(self):
+        from torch.nn.attention.bias import causal_lower_right
+
+        class Attend(nn.Module):
+            def forward(self, x):
+                return nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=causal_lower_right(8, 8))
+
+        found = capture(Attend(), Input((2, 4, 8, 16)))
+        self.assertFalse(found.real_values)
+        self.assertEqual([call.name for call in found.calls if "attention" in call.name],
+                         ["aten::_scaled_dot_product_efficient_attention"])
+        self.assertIs(type(torch.Tensor([1.0])), torch.Tensor)
+        self.assertNotIn("__new__", vars(torch.Tensor))
+
     def test_a_refusal_leaves_no_log(self):
         log = "torch._subclasses.fake_tensor"
         with self.assertRaisesRegex(AssertionError, "no logs"), self.assertLogs(log), self.assertRaises(CaptureError):

@@ -12,7 +12,7 @@ import unittest
 from unittest import mock
 
 import rooftile
-from rooftile import _commands, _flags, _program, _schemas, _source, _table
+from rooftile import _commands, _flags, _html, _program, _schemas, _source, _table
 from support import ALIGNED, PACKAGE, ROOT, TRAINING_SCRIPT, VOCABULARY, environment, python
 
 
@@ -53,7 +53,13 @@ class Check(unittest.TestCase):
         self.assertIn("&lt;b&gt;&amp;x", text)
         self.assertNotIn("<b>&x", text)
         self.assertIn("unaligned-row-stride", text)
+        self.assertIn(f"({_html.EXACTNESS[report.findings[0].fix.exactness]})", text)
         self.assertEqual(report._repr_markdown_(), report.to_markdown())
+
+    def test_a_saving_that_may_be_a_loss_is_up_to(self):
+        text = _html.saving_text(_schemas.Range(expected=12e-6, low=-5e-6, high=52e-6))
+        self.assertEqual(text, "up to 52 µs, likely 12 µs")
+        self.assertEqual(_html.saving_text(_schemas.Range(expected=2e-6, low=1e-6, high=4e-6)), "2 µs (1 µs–4 µs)")
 
     def test_scripts_need_no_gpu(self):
         with tempfile.TemporaryDirectory() as folder:

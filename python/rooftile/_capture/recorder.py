@@ -199,6 +199,22 @@ def _is_composite(func: Any) -> bool:
         torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
 
 
+_ATEN = torch.ops.aten
+# Operators that every device runs as others, below autograd.
+_IN_PARTS = (_ATEN.binary_cross_entropy_with_logits.default, _ATEN._euclidean_dist.default, _ATEN._trilinear.default)
+_PARTS = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+
+
+def _parts_of(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Calls the others of which an operator is made; NotImplemented for one that is its own kernel."""
+    if _is_composite(func):  # met whole below autograd: in inference mode, inside of wrappers
+        return func.decompose(*args, **kwargs)
+    for key in _PARTS:
+        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key):
+            return func._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)
+    return NotImplemented
+
+
 def _as_it_is(func: Any) -> Any:
     """PyTorch's own operators meet the tensors' own devices, whatever a mode around them tells the program."""
     return torch._C.DisableTorchFunction() if func.namespace == "aten" else contextlib.nullcontext()
@@ -328,9 +344,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
             return func(*args, **kwargs)
         if any(map(_is_wrapper, types)):
             return NotImplemented  # made of tensors, whose operators come here then
-        if _is_composite(func):  # met whole below autograd: in inference mode, inside of wrappers
+        if _is_composite(func) or func in _IN_PARTS:
             with self:
-                out = func.decompose(*args, **kwargs)
+                out = _parts_of(func, args, kwargs)
             if out is not NotImplemented:
                 return out
         from .whole import compute

@@ -17,7 +17,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
 from .._input import Input
@@ -240,6 +240,7 @@ class _Pass:
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("ignore")
             stack.enter_context(without_logs())
+            stack.enter_context(_types_of_the_program())
             stack.enter_context(torch.compiler.set_stance("force_eager")
                                 if hasattr(torch.compiler, "set_stance") else contextlib.nullcontext())
             stack.enter_context(kept_whole(recorder))
@@ -477,6 +478,26 @@ def _as_fake(tensor: torch.Tensor, fake_mode: Any) -> torch.Tensor:
     if not tensor.is_floating_point() and can_be_kept(tensor):
         return constant(tensor, fake_mode)
     return fake_mode.from_tensor(tensor.detach().cpu()).requires_grad_(tensor.requires_grad)
+
+
+@contextlib.contextmanager
+def _types_of_the_program() -> Iterator[None]:
+    """Subclasses of tensors that the program makes by their class are made outside of the modes that record, which
+    would hand their constructor a tensor of another type.
+    """
+    def make_tensor(kind: Any, *args: Any, **kwargs: Any) -> Any:
+        inside = kind in (torch.Tensor, torch.nn.Parameter)
+        with contextlib.nullcontext() if inside else _disable_current_modes():
+            return torch._C.TensorBase.__new__(kind, *args, **kwargs)
+
+    if "__new__" in vars(torch.Tensor):
+        yield
+        return
+    torch.Tensor.__new__ = make_tensor  # type: ignore[method-assign, assignment, unused-ignore]
+    try:
+        yield
+    finally:
+        del torch.Tensor.__new__
 
 
 class _Copying(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
