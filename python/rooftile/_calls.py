@@ -10,12 +10,12 @@ import contextlib
 import gc
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
-from math import gcd
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, cast
+from weakref import ReferenceType, ref
 
 from ._lines import line_of_caller
 
@@ -42,6 +42,7 @@ class Call:
     gradients: whether autograd recorded it.
     autocast: the type of the CPU's autocast, None where it was off.
     line: of the program, where it stands.
+    turn: how many times gradients were computed before it.
     """
 
     module: Any
@@ -50,6 +51,7 @@ class Call:
     gradients: bool
     autocast: Any
     line: str = ""
+    turn: int = 0
 
     def key(self) -> tuple[Any, ...]:
         """Calls of one key do the same work."""
@@ -66,12 +68,14 @@ class Watch:
     def __init__(self) -> None:
         self.problem: Optional[str] = None
         self._optimizers: list[Any] = []
-        self._roots: dict[int, Any] = {}
+        self._roots: dict[int, tuple[ReferenceType[Any], list[Any]]] = {}  # with the parts
         self._undo: list[Callable[[], None]] = []
         self._depth = 0
         self._calls: list[Call] = []
         self._made: dict[int, tuple[Output, Any]] = {}  # tensors live on, so that no other one gets their id
         self._differentiated: set[Output] = set()
+        self._turn = 0
+        self._has_new_gradients = False
 
     def guard(self, action: Callable[[], None]) -> None:
         """The program and the recording go on, whatever a module does not allow."""
@@ -87,7 +91,7 @@ class Watch:
 
         def enter(module: Any, _args: Any) -> None:
             if self._depth == 0:
-                self._roots[id(module)] = module
+                self._roots[id(module)] = ref(module), [*module.children()]
             self._depth += 1
 
         def leave(_module: Any, _args: Any, _result: Any) -> None:
@@ -105,7 +109,7 @@ class Watch:
             self._undo.append(self._follow_forward(module))
         self._optimizers.clear()
         self._follow_optimizers()
-        for module in self._roots.values():
+        for module in lasting(self._roots.values()):
             self._keep(module.register_forward_pre_hook(self._before, with_kwargs=True, prepend=True))
             self._keep(module.register_forward_hook(self._after, with_kwargs=True, always_call=True))
 
@@ -160,8 +164,10 @@ class Watch:
         args, kwargs = mapped((args, kwargs), torch.Tensor, self._taken)
         if not has_part(module, (args, kwargs)):
             return
+        self._turn += self._has_new_gradients
+        self._has_new_gradients = False
         half = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
-        self._calls.append(Call(module, args, kwargs, torch.is_grad_enabled(), half, line_of_caller()))
+        self._calls.append(Call(module, args, kwargs, torch.is_grad_enabled(), half, line_of_caller(), self._turn))
 
     def _taken(self, tensor: Any) -> Any:
         known = self._made.get(id(tensor))
@@ -182,6 +188,7 @@ class Watch:
 
     def _note_gradient(self, output: Output, _gradient: Any) -> None:
         self._differentiated.add(output)
+        self._has_new_gradients = True
 
     def capture(self) -> Optional[Capture]:
         """The step of training that these calls make; None where no module was called with gradients.
@@ -232,6 +239,15 @@ def weights_of(optimizers: Sequence[Any]) -> dict[int, int]:
     return {id(weight): weight.numel() for group in groups for weight in group["params"]}
 
 
+def lasting(called: Iterable[tuple[ReferenceType[Any], list[Any]]]) -> Iterator[Any]:
+    """Modules that were called and are still there; the parts of one that the loop makes anew for each call."""
+    found: dict[int, Any] = {}
+    for reference, parts in called:
+        module = reference()
+        found.update((id(kept), kept) for kept in (parts if module is None else [module]))
+    return iter(found.values())
+
+
 def uncalled(called: Mapping[int, Any], weights: Mapping[int, int]) -> list[Any]:
     """Modules with some of the weights that are in no other module, and are not called."""
     import torch
@@ -253,13 +269,17 @@ def has_part(module: Any, given: Any) -> bool:
 
 
 def one_batch(calls: Sequence[Call]) -> tuple[list[Call], int]:
-    """The calls of the first batch, and how many such batches there are, where a step gathers several."""
-    keys = [call.key() for call in calls]
-    batches = reduce(gcd, Counter(keys).values())
-    length = len(calls) // batches
-    if any(key != keys[number % length] for number, key in enumerate(keys)):
+    """The calls of the first batch, and how many such batches there are, where a step gathers the gradients of several,
+    one after the other.
+    """
+    turns: dict[int, list[Call]] = {}
+    for call in calls:
+        turns.setdefault(call.turn, []).append(call)
+    first, *rest = turns.values()
+    keys = [call.key() for call in first]
+    if any([call.key() for call in turn] != keys for turn in rest):
         return list(calls), 1
-    return list(calls[:length]), batches
+    return first, len(turns)
 
 
 def captured_calls(calls: Sequence[Call], optimizer: Any, differentiated: Collection[Output] = ()) -> Capture:
@@ -271,6 +291,7 @@ def captured_calls(calls: Sequence[Call], optimizer: Any, differentiated: Collec
     from ._capture import capture
     from ._capture.recorder import called_at
     from ._capture.step import unwrapped
+    from ._capture.whole import came_from
 
     notes: list[str] = []
     names = module_names([unwrapped(call.module, notes) for call in calls])
@@ -293,8 +314,12 @@ def captured_calls(calls: Sequence[Call], optimizer: Any, differentiated: Collec
                 return results[output.call][output.index]
 
             whole = []
-            for call, name, words in zip(calls, self.order, given):
+            for number, (call, name, words) in enumerate(zip(calls, self.order, given)):
                 args, kwargs = mapped(words, Output, value_of)
+                before = last_alike(calls, number, differentiated)
+                if before is not None:
+                    given_alone = (value for value in tensors_in(words, torch.Tensor) if not isinstance(value, Output))
+                    came_from(given_alone, results[before])
                 with torch.set_grad_enabled(call.gradients), autocast(call.autocast), called_at(call.line):
                     whole.append(getattr(self, name)(*args, **kwargs))
                 results.append(list(tensors_in(whole[-1], torch.Tensor)))
@@ -319,6 +344,16 @@ def captured_calls(calls: Sequence[Call], optimizer: Any, differentiated: Collec
         captured.rename_modules(lambda path: path.partition(".")[2] if path.startswith(networks[0]) else path)
     captured.notes += [*dict.fromkeys(notes), "what the loop computes outside of modules is not among the operations"]
     return captured
+
+
+def last_alike(calls: Sequence[Call], number: int, differentiated: Collection[Output]) -> Optional[int]:
+    """The call before this one that did the same, where neither is differentiated: what a game or a text gave to the
+    one, it made of what the other one said.
+    """
+    learnt = {output.call for output in differentiated}
+    told = [at for at, call in enumerate(calls[:number + 1])
+            if at not in learnt and call.key() == calls[number].key() and (learnt or not call.gradients)]
+    return told[-2] if told[-1:] == [number] and len(told) > 1 else None
 
 
 def autocast(dtype: Any) -> Any:

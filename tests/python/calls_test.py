@@ -78,6 +78,37 @@ class Calls(unittest.TestCase):
         self.assertIn("aten::mse_loss", [call.name for call in captured.calls])
         self.assertEqual(len(products(captured, "backward")), 3)  # the first layer's input has no gradient
 
+    def test_a_module_that_the_loop_makes_anew(self):
+        def step():
+            x = torch.randn(4, 16)
+            nn.Sequential(self.encoder, nn.ReLU(), self.decoder)(x).square().sum().backward()
+            self.optimizer.step()
+
+        captured = watched(step).capture()
+        self.assertEqual(len(products(captured)), 2)
+        self.assertEqual(len(products(captured, "backward")), 3)
+
+    def test_two_passes_before_the_gradients_are_one_batch(self):
+        def twice():
+            a, b = (self.encoder(torch.randn(4, 16)) for _ in range(2))
+            (a - b).square().sum().backward()
+            self.optimizer.step()
+
+        captured = watched(twice).capture()
+        self.assertEqual(len(products(captured)), 2)
+        self.assertFalse([note for note in captured.notes if "gathers" in note])
+
+    def test_what_a_game_gives_follows_from_what_was_said(self):
+        def play():
+            for _ in range(3):  # nobody differentiates it
+                self.encoder(torch.randn(1, 16))
+            self.step()
+
+        captured = watched(play).capture()
+        first, second, third, *_ = products(captured)
+        self.assertEqual(second.reads, first.writes)
+        self.assertEqual(third.reads, second.writes)
+
     def test_lines_are_those_of_the_loop(self):
         captured = watched(self.step).capture()  # not this one, where the capture is asked for
         lines = {call.source.rpartition(":")[2] for call in products(captured)}

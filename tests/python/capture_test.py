@@ -716,6 +716,32 @@ class Capture(unittest.TestCase):
             self.assertEqual(names["log_sigmoid_forward"], 1)
             self.assertGreaterEqual(names["mm"], 1)  # of distances
 
+    def test_a_module_that_is_converted_in_the_pass(self):
+        class Router(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.classifier = nn.Linear(8, 4, bias=False)
+
+            def forward(self, x):
+                self.classifier = self.classifier.to(torch.bfloat16)
+                return self.classifier(x.bfloat16())
+
+        model = Router()
+        found = train(model, Input((2, 8)))
+        self.assertFalse(found.real_values)
+        self.assertIs(model.classifier.weight.dtype, torch.float32)
+        (product,) = [call for call in found.calls if call.name == "aten::mm" and call.phase == "forward"]
+        self.assertEqual((product.types[1], product.weights), ("c10::BFloat16", [1]))
+
+    def test_a_list_of_known_numbers(self):
+        class Ragged(nn.Module):
+            def forward(self, x, lengths):
+                most = torch.tensor([length.max() for length in lengths.split(2)])
+                return x[:, : int(most.max())]
+
+        found = capture(Ragged(), (Input((2, 8)), torch.tensor([3, 1, 5, 2])))
+        self.assertFalse(found.real_values)
+
     def test_types_of_tensors_that_a_program_makes(self):
         from torch.nn.attention.bias import causal_lower_right
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from .values import as_python
+from .values import as_python, with_numbers
 
 
 def _is_gpu(value: Any) -> bool:
@@ -50,6 +50,8 @@ class OnThisDevice(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
             kwargs = {**kwargs, "device": torch.device("cpu")}
         if func is torch.Tensor.to and _is_number(args[1] if len(args) > 1 else None):
             args = (args[0], torch.device("cpu"), *args[2:])
+        if func is torch.tensor and args and isinstance(args[0], (list, tuple)):
+            args = (with_numbers(args[0]), *args[1:])
         known = as_python(func, args)
         if known is not NotImplemented:
             return known

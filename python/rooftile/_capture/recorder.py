@@ -310,6 +310,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
         names = (self._value(tensor) for tensor in tensors)
         return list(dict.fromkeys(name for name in names if name))
 
+    def came_from(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
+        """What was given is read as if the program had made it of a result."""
+        _, given = self._storage_of(tensor)
+        _, made = self._storage_of(result)
+        if given is not None and made is not None and given.is_given and not given.is_weight:
+            given.number, given.version = made.number, made.version
+
     # Places.
 
     def _place(self) -> tuple[Place, int, str]:

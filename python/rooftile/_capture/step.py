@@ -241,6 +241,7 @@ class _Pass:
             warnings.simplefilter("ignore")
             stack.enter_context(without_logs())
             stack.enter_context(_types_of_the_program())
+            stack.enter_context(_converted_in_the_pass())
             stack.enter_context(torch.compiler.set_stance("force_eager")
                                 if hasattr(torch.compiler, "set_stance") else contextlib.nullcontext())
             stack.enter_context(kept_whole(recorder))
@@ -498,6 +499,26 @@ def _types_of_the_program() -> Iterator[None]:
         yield
     finally:
         del torch.Tensor.__new__
+
+
+@contextlib.contextmanager
+def _converted_in_the_pass() -> Iterator[None]:
+    """`Module.to` within the pass gives fake weights other content: PyTorch would exchange tensors, which it cannot
+    where something refers to them.
+    """
+    swap = torch.utils.swap_tensors
+
+    def exchange(old: torch.Tensor, new: torch.Tensor) -> None:
+        if isinstance(old, FakeTensor):
+            old.data = new.data
+        else:
+            swap(old, new)
+
+    torch.utils.swap_tensors = exchange
+    try:
+        yield
+    finally:
+        torch.utils.swap_tensors = swap
 
 
 class _Copying(TorchFunctionMode):  # type: ignore[misc, unused-ignore]

@@ -211,6 +211,16 @@ def _by_known_values(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> 
         return tree_map_only(torch.Tensor, fake, found)
 
 
+def with_numbers(data: Any) -> Any:
+    """A list of numbers for `torch.tensor`, with those of tensors whose values are known in their place."""
+    if isinstance(data, (list, tuple)):
+        return type(data)(map(with_numbers, data)) if type(data) in (list, tuple) else data
+    if isinstance(data, FakeTensor) and data.constant is not None:
+        with unset_fake_temporarily():
+            return data.constant.tolist()
+    return data
+
+
 def as_python(func: Any, args: Sequence[Any]) -> Any:
     """What `numpy` and `tolist` of a tensor give where its values are known; else NotImplemented."""
     if func in (torch.Tensor.numpy, torch.Tensor.tolist) and isinstance(args[0], FakeTensor):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import torch
@@ -28,6 +28,12 @@ _running: list[Recorder] = []  # recorders of the captures that are running, the
 
 def _current() -> Recorder:
     return _running[-1]
+
+
+def came_from(given: Iterable[torch.Tensor], results: Sequence[torch.Tensor]) -> None:
+    """What the program gives to a call it made of the results of another one."""
+    for tensor in given if results else ():
+        _current().came_from(tensor, results[0])
 
 
 def _is_fake(values: Sequence[Any]) -> bool:
