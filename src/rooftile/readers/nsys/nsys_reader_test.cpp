@@ -204,6 +204,19 @@ TEST(NsysReader, MakesARecordingOfEachProcess) {
   EXPECT_TRUE(second.skipped.empty());
 }
 
+// Each process sees both GPUs; the second one to CUDA is the first to the driver.
+TEST(NsysReader, RanksHaveTheNumbersByWhichProcessesCallTheirGpus) {
+  const std::vector<Timeline> ranks = timelines_of(
+      two_gpus("(3,0,10),(2,1,10),(3,0,11),(2,1,11)") + kernel_sql("100,200,0,7,42,$P") +
+      kernel_sql("110,150,1,7,42,$Q") +
+      with_ids("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(90,91,0,$T,42,3,0,NULL),"
+               "(95,96,0,($Q|5),42,3,0,NULL);"));
+  ASSERT_EQ(ranks.size(), 2U);
+  EXPECT_THAT(ranks[0].streams, ElementsAre(GpuStream{3, 7}));
+  EXPECT_THAT(ranks[1].streams, ElementsAre(GpuStream{2, 7}));
+  EXPECT_EQ(ranks[1].rank, 1);
+}
+
 TEST(NsysReader, NumbersNoRanksThatShareAGpu) {
   const std::vector<Timeline> two =
       timelines_of(two_gpus("(2,0,10),(2,0,11)") + kernel_sql("100,200,0,7,42,$Q") +

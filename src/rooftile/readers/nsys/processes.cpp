@@ -45,6 +45,21 @@ std::int32_t main_gpu(const Timeline& timeline) {
   return most == busy.end() ? -1 : most->first;
 }
 
+// The number by which the process calls its GPU, then the GPU's own: where each process sees all
+// GPUs, ranks have the former.
+std::pair<std::int64_t, std::int32_t> place_of(const Timeline& timeline,
+                                               const nsys_format::ExportInfo& info) {
+  constexpr std::int64_t kProcess = 0xffffff;  // what a global id keeps of it
+  const std::int32_t gpu = main_gpu(timeline);
+  std::int64_t number = gpu;
+  for (const nsys_format::VisibleGpu& visible : info.visible) {
+    const bool is_of_process = !timeline.threads.empty() &&
+                               (visible.process & kProcess) == timeline.threads.front().process;
+    if (is_of_process && visible.gpu == gpu) number = visible.cuda_device;
+  }
+  return {number, gpu};
+}
+
 }  // namespace
 
 void number_ranks(std::vector<Timeline>& processes) {
@@ -92,7 +107,8 @@ std::vector<Timeline> NsysProcesses::finish() {
   processes_.clear();
   last_ = nullptr;
   last_id_ = -1;
-  std::ranges::stable_sort(recordings, {}, main_gpu);
+  std::ranges::stable_sort(recordings, {},
+                           [&](const Timeline& recording) { return place_of(recording, info_); });
   std::string_view name = "events of processes without work on a GPU";
   if (recordings.empty()) {
     name = "events of other processes";
