@@ -244,6 +244,9 @@ class Timeline:
     """Unions of intervals over all streams of the GPU; gpu_busy_s + idle_s = span_s, the causes add up to idle_s.
 
     awaited_communication_s: Of the exposed: while computation waits that could go on.
+    rank_waiting_s: Of the exposed: waiting for ranks that come later.
+    communication_beside_allocation_s: Of the exposed: while this rank's host allocates GPU memory.
+    stretched_s: Of compute: what few kernels take far beyond the same work elsewhere.
     """
 
     span_s: float
@@ -252,6 +255,9 @@ class Timeline:
     communication_s: float
     exposed_communication_s: float
     awaited_communication_s: float
+    rank_waiting_s: float
+    communication_beside_allocation_s: float
+    stretched_s: float
     copy_s: float
     exposed_copy_s: float
     idle_s: float
@@ -267,6 +273,9 @@ class Timeline:
             communication_s=value["communication_s"],
             exposed_communication_s=value["exposed_communication_s"],
             awaited_communication_s=value["awaited_communication_s"],
+            rank_waiting_s=value["rank_waiting_s"],
+            communication_beside_allocation_s=value["communication_beside_allocation_s"],
+            stretched_s=value["stretched_s"],
             copy_s=value["copy_s"],
             exposed_copy_s=value["exposed_copy_s"],
             idle_s=value["idle_s"],
@@ -508,9 +517,11 @@ class Collective:
     ranks: Of the group; None where not recorded.
     runs: Per pass.
     median_s: Of one run; with several traces of a job, of the shortest among the ranks.
+    fastest_s: Of one run, likewise.
     time_s: Per pass.
     exposed_s: Per pass, while nothing computes.
-    algorithm_bytes_per_s: The message over the median.
+    waiting_s: Per pass, of time_s: for ranks that come later.
+    algorithm_bytes_per_s: The message over the fastest run; None below 256 KiB.
     bus_bytes_per_s: What each rank's link moves.
     link: Of the GPU: NVLink, or PCIe for cards; groups across nodes have another.
     link_share: bus_bytes_per_s over the rate of the link in one direction.
@@ -522,8 +533,10 @@ class Collective:
     ranks: Optional[int]
     runs: float
     median_s: float
+    fastest_s: float
     time_s: float
     exposed_s: float
+    waiting_s: float
     algorithm_bytes_per_s: Optional[float]
     bus_bytes_per_s: Optional[float]
     link: Optional[Literal["NVLink", "PCIe"]]
@@ -539,8 +552,10 @@ class Collective:
             ranks=value["ranks"],
             runs=value["runs"],
             median_s=value["median_s"],
+            fastest_s=value["fastest_s"],
             time_s=value["time_s"],
             exposed_s=value["exposed_s"],
+            waiting_s=value["waiting_s"],
             algorithm_bytes_per_s=value["algorithm_bytes_per_s"],
             bus_bytes_per_s=value["bus_bytes_per_s"],
             link=value["link"],

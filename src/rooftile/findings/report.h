@@ -98,8 +98,10 @@ struct CollectiveRow {
   std::optional<Bytes> bytes;  // of the message; empty where not recorded
   std::int64_t ranks = 0;      // of the group; 0 = not recorded
   double per_pass = 0;         // runs
-  Seconds median;              // of a run
+  Seconds median, fastest;     // of a run
   Seconds time, exposed;       // per pass; while nothing computes
+  Seconds waiting;             // of `time`: for ranks that come later
+  // Of the fastest run; empty for small messages, whose time hardly depends on their size.
   std::optional<BytesPerSecond> algorithm_bandwidth, bus_bandwidth;
   std::string link;                  // of the GPU: NVLink or PCIe; empty where not known
   std::optional<double> link_share;  // bus bandwidth over the link's rate in one direction

@@ -52,10 +52,12 @@ std::optional<GpuLink> link_of(const Device& device) {
 
 void set_rates(const Group& group, std::optional<CollectiveKind> kind,
                const std::optional<GpuLink>& link, CollectiveRow& row) {
+  constexpr Bytes kSmall(256.0 * 1024);  // NCCL's time hardly depends on the size below
   row.median = median_run(group.runs.times).value_or(Seconds(0));
   row.skew = median_run(group.runs.skews);
-  if (!row.bytes || row.median <= Seconds(0) || row.ranks < 2) return;
-  row.algorithm_bandwidth = *row.bytes / row.median;
+  if (!group.runs.times.empty()) row.fastest = *std::ranges::min_element(group.runs.times);
+  if (!row.bytes || *row.bytes < kSmall || row.fastest <= Seconds(0) || row.ranks < 2) return;
+  row.algorithm_bandwidth = *row.bytes / row.fastest;
   row.bus_bandwidth = *row.algorithm_bandwidth * bus_factor(kind, row.ranks);
   if (!link) return;
   row.link = link->name;
@@ -79,6 +81,7 @@ std::vector<CollectiveRow> collective_rows(const Workload& workload, const Devic
     group.row.per_pass += static_cast<double>(use.count) / recorded_steps(trace);
     group.row.time += use.time * window_part(trace) * (1 / window_steps(trace));
     group.row.exposed += use.exposed * window_part(trace) * (1 / window_steps(trace));
+    group.row.waiting += use.waiting * window_part(trace) * (1 / window_steps(trace));
     Runs runs = runs_of(use, shared);
     std::ranges::move(runs.times, std::back_inserter(group.runs.times));
     std::ranges::move(runs.skews, std::back_inserter(group.runs.skews));

@@ -24,21 +24,30 @@ TraceSummary rank_of(std::int64_t rank, std::vector<Seconds> runs) {
   return trace;
 }
 
-TEST(CollectiveTable, BandwidthsAreThoseOfTheMedianRun) {
+TEST(CollectiveTable, BandwidthsAreThoseOfTheFastestRun) {
   const Workload workload =
-      measured_workload({rank_of(0, {microseconds(100), microseconds(90), microseconds(500)})});
+      measured_workload({rank_of(0, {microseconds(100), microseconds(120), microseconds(500)})});
   const auto device = find_device("h100_sxm");
   const auto rows = collective_rows(workload, &*device);
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0].kind, "all-reduce");
   EXPECT_DOUBLE_EQ(rows[0].per_pass, 3);
-  EXPECT_EQ(rows[0].median, microseconds(100));
+  EXPECT_EQ(rows[0].median, microseconds(120));
+  EXPECT_EQ(rows[0].fastest, microseconds(100));
   // 4 MB in 100 us are 40 GB/s; each of four ranks moves 2·3/4 of it: 60 of NVLink's 450 GB/s.
   EXPECT_NEAR(rows[0].algorithm_bandwidth->value(), 40e9, 1);
   EXPECT_NEAR(rows[0].bus_bandwidth->value(), 60e9, 1);
   EXPECT_EQ(rows[0].link, "NVLink");
   EXPECT_NEAR(*rows[0].link_share, 60.0 / 450, 1e-9);
   EXPECT_FALSE(rows[0].skew);
+}
+
+TEST(CollectiveTable, SmallMessagesHaveNoBandwidth) {
+  TraceSummary trace = rank_of(0, {microseconds(20), microseconds(21)});
+  trace.collectives[0].shape.in_elements = trace.collectives[0].shape.out_elements = 1000;
+  const auto rows = collective_rows(measured_workload({trace}), nullptr);
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_FALSE(rows[0].algorithm_bandwidth);
 }
 
 TEST(CollectiveTable, TheShortestOfTheRanksIsTheTransfer) {

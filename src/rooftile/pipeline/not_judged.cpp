@@ -71,8 +71,16 @@ std::string too_little_seen(const TraceSummary& trace) {
   const Seconds span = trace.time.span;
   if (span <= Seconds()) return "";
   if (is_mostly_unexplained(trace)) {
-    return fmt::format("for {} of the time the trace does not show why the GPU is idle",
-                       share_text(unexplained_idle(trace) / span));
+    return fmt::format("for {} of the time the trace does not show what holds the GPU up",
+                       share_text(unexplained_time(trace) / span));
+  }
+  constexpr double kNearlyAll = 0.7;
+  if (const Seconds lost = unexplained_time(trace) + trace.time.rank_waiting;
+      trace.time.rank_waiting > Seconds() && lost > kNearlyAll * span) {
+    return fmt::format(
+        "for {} of the time this rank waits for others, or the trace does not show what holds the "
+        "GPU up: record all ranks, on GPUs of their own",
+        share_text(lost / span));
   }
   if (is_mostly_set_up(trace)) {
     const Seconds start = idle_of(trace, {IdleCause::start_up});

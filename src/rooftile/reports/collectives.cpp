@@ -17,10 +17,11 @@ std::vector<std::string> cells_of(const CollectiveRow& row, bool has_skew) {
       row.bytes ? bytes_text(*row.bytes) : "",
       row.ranks > 0 ? fmt::format("{}", row.ranks) : "",
       count_text(row.per_pass),
+      time_text(row.fastest),
       time_text(row.median),
       time_text(row.time),
+      row.waiting > Seconds() ? time_text(row.waiting) : "",
       time_text(row.exposed),
-      row.algorithm_bandwidth ? rate_text(*row.algorithm_bandwidth) : "",
       row.bus_bandwidth ? rate_text(*row.bus_bandwidth) : "",
       row.link_share ? share_text(*row.link_share) + " " + row.link : ""};
   if (has_skew) cells.push_back(row.skew ? time_text(*row.skew) : "");
@@ -36,10 +37,11 @@ TextTable collectives_table(const Report& report) {
                    {"size", true},
                    {"ranks", true},
                    {"runs", true},
+                   {"fastest", true},
                    {"median", true},
                    {"time", true},
+                   {"waiting", true},
                    {"exposed", true},
-                   {"algbw", true},
                    {"busbw", true},
                    {"of link", true}},
                   {}};
@@ -54,10 +56,12 @@ TextTable collectives_table(const Report& report) {
     rest.per_pass += row.per_pass;
     rest.time += row.time;
     rest.exposed += row.exposed;
+    rest.waiting += row.waiting;
   }
   if (report.collectives.size() > kMostRows) {
     table.rows.push_back(cells_of(rest, has_skew));
-    table.rows.back()[4].clear();  // no median of different collectives
+    table.rows.back()[4].clear();  // neither fastest nor median of different collectives
+    table.rows.back()[5].clear();
   }
   return table;
 }

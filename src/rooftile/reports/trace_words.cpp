@@ -216,7 +216,7 @@ std::string limits_line(const Steps& steps) {
 std::string apart_line(const Steps& steps) {
   std::vector<std::string> parts;
   const auto add = [&](std::string_view which, const std::optional<StepApart>& step) {
-    if (!step) return;
+    if (!step || step->duration <= Seconds()) return;
     const std::string extra =
         step->beyond > Seconds()
             ? fmt::format(", {} longer by {}", time_text(step->beyond), limit_words(step->part))
@@ -279,8 +279,8 @@ std::string_view path_words(PathKind kind) {
   return "what is not known";
 }
 
-// "void at::native::softmax_kernel<float>(int)" -> "softmax_kernel"; names that only their
-// template arguments tell apart stay.
+// "void at::native::softmax_kernel<float>(int)" -> "softmax_kernel", "internal::gemvx::kernel<int>"
+// -> "gemvx::kernel"; names that only their template arguments tell apart stay.
 std::string_view plain_function(std::string_view name) {
   constexpr std::string_view kReturned = ">::type ";  // std::enable_if<…>::type kernel<…>
   if (const auto type = name.find(kReturned);
@@ -288,7 +288,12 @@ std::string_view plain_function(std::string_view name) {
     name.remove_prefix(type + kReturned.size());
   std::string_view plain = name.substr(0, name.find_first_of("<("));
   if (plain.starts_with("void ")) plain.remove_prefix(5);
-  if (const auto scope = plain.rfind("::"); scope != plain.npos) plain.remove_prefix(scope + 2);
+  if (const auto scope = plain.rfind("::"); scope != plain.npos) {
+    const auto outer = plain.substr(0, scope).rfind("::");
+    const std::string_view scoped = outer == plain.npos ? plain : plain.substr(outer + 2);
+    plain.remove_prefix(scope + 2);
+    if (plain == "kernel") plain = scoped;
+  }
   const bool is_generic = plain.empty() || plain.starts_with("Kernel") || plain == "device_kernel";
   return is_generic ? name : plain;
 }
@@ -309,7 +314,10 @@ std::vector<std::string> main_places(const CriticalPath& path, PathKind kind, Se
   constexpr std::size_t kMostPlaces = 2;
   std::map<std::string, Seconds> by_place;
   for (const PathPart& part : path.parts) {
-    if (part.kind == kind) by_place[path_place(part)] += part.time;
+    if (part.kind != kind) continue;
+    std::string place = path_place(part);
+    if (place.empty() && kind == PathKind::host) place = "not recorded";
+    by_place[std::move(place)] += part.time;
   }
   std::vector<std::pair<Seconds, std::string>> sorted;
   for (auto& [place, time] : by_place) {
@@ -355,11 +363,28 @@ std::string path_line(const TraceSummary& trace) {
                      trace.steps.durations.empty() ? "the recording" : "a step", join(parts, ", "));
 }
 
+// Whether the host matters: a host that is far ahead, or one that the recorder slows.
+std::string host_line(const TraceSummary& trace) {
+  constexpr double kBusy = 0.9, kHardly = 0.02, kLimits = 0.1;
+  constexpr Seconds kAhead = milliseconds(1);
+  const Seconds span = trace.time.span;
+  const Seconds host = idle_of(trace, IdleCause::launch) + idle_of(trace, IdleCause::host_work);
+  if (trace.has_stacks && host > kLimits * span) {
+    return "Python stacks were recorded, which slows the host: what launching costs is less "
+           "without "
+           "them.";
+  }
+  const bool is_ahead = trace.queue && trace.queue->delay.median > kAhead;
+  if (!is_ahead || trace.time.gpu_busy < kBusy * span || host > kHardly * span) return "";
+  return fmt::format("The host is {} ahead of the GPU in the median: launching is no issue.",
+                     time_text(trace.queue->delay.median));
+}
+
 // What fills the idle time, what was left out, and what is missing.
 std::vector<std::string> remarks(const TraceSummary& trace) {
   constexpr double kVisible = 0.05;  // of the span
   std::vector<std::string> lines{
-      path_line(trace), apart_line(trace.steps),
+      path_line(trace), host_line(trace), apart_line(trace.steps),
       host_work_line(trace, IdleCause::host_work, "The host's other work while the GPU idles"),
       host_work_line(trace, IdleCause::module_loading,
                      "First calls (library set-up, loading or compiling kernels)",
@@ -369,6 +394,17 @@ std::vector<std::string> remarks(const TraceSummary& trace) {
         "Launched work started late on a GPU that seemed idle. The trace lacks what held it up: "
         "kernels that were not recorded, another process on the GPU, another GPU, or the driver of "
         "Windows and WSL, which collects launches.");
+  }
+  if (trace.time.stretched > kVisible * trace.time.span) {
+    const StretchedRuns& runs = trace.stretched;
+    lines.push_back(fmt::format(
+        "{}, {} up to {} instead of {}: something else, as another process on the GPU, held {} up. "
+        "What is beyond the usual time is in no finding.",
+        runs.count == 1
+            ? "One kernel ran far longer than the same work elsewhere"
+            : fmt::format("{} kernels ran far longer than the same work elsewhere", runs.count),
+        cut_end(printable(plain_function(runs.kernel)), 48), time_text(runs.longest),
+        time_text(runs.usual), runs.count == 1 ? "it" : "them"));
   }
   if (trace.leftover_kernels > 0) {
     lines.push_back(fmt::format(
@@ -485,8 +521,14 @@ TextTable pass_table(const TraceSummary& trace, bool is_of_several) {
   }
   TextTable table{{{std::move(title)}, {"time", true}, {"share", true}}, {}};
   const TimeBreakdown& time = trace.time;
-  add_part(table, "compute", time.compute, trace);
-  add_part(table, "communication, not overlapped", time.exposed_communication, trace);
+  add_part(table, "compute", time.compute - time.stretched, trace);
+  add_part(table, "kernels held up by something else", time.stretched, trace);
+  add_part(table, "communication, not overlapped",
+           time.exposed_communication - time.rank_waiting - time.communication_beside_allocation,
+           trace);
+  add_part(table, "waiting for other ranks, in collectives", time.rank_waiting, trace);
+  add_part(table, "allocating GPU memory, beside communication",
+           time.communication_beside_allocation, trace);
   add_part(table, "copies, not overlapped", time.exposed_copy, trace);
   for (const CauseWords& entry : kCauses) {
     const auto found = time.idle_by_cause.find(entry.cause);

@@ -42,6 +42,13 @@ struct TimeBreakdown {
   Seconds compute;   // a kernel that is not communication
   Seconds communication, exposed_communication;  // exposed: while nothing computes
   Seconds awaited_communication;  // of the exposed: while computation waits that could go on
+  // Of the exposed: waiting for ranks that come later, and of that while computation waits.
+  Seconds rank_waiting, awaited_rank_waiting;
+  // Of the exposed: while this rank's host allocates GPU memory and has launched nothing beside.
+  Seconds communication_beside_allocation;
+  // Of compute: what few kernels take beyond many times the median of the same work. Something else
+  // held them up.
+  Seconds stretched;
   Seconds copy, exposed_copy;  // copies and fills; exposed: while nothing computes or communicates
   Seconds idle;
   std::map<IdleCause, Seconds> idle_by_cause;
@@ -93,6 +100,15 @@ struct OpUse {
   std::optional<Op> op;            // its neutral form, where its arguments tell one
 
   bool operator==(const OpUse&) const = default;
+};
+
+// Kernels that something else on the GPU held up: many times longer than the same work elsewhere.
+struct StretchedRuns {
+  std::int64_t count = 0;
+  std::string kernel;      // the one that lost most
+  Seconds longest, usual;  // of that one
+
+  bool operator==(const StretchedRuns&) const = default;
 };
 
 // A blocking call of the host, or a copy that blocks, at one place.
@@ -177,8 +193,10 @@ struct CollectiveUse {
   std::string kernel;  // the kernel's name
   std::int64_t count = 0;
   Seconds time, exposed;
-  Seconds awaited;              // of the exposed: while computation waits that could go on
-  std::int64_t misaligned = 0;  // of `count`: messages whose bytes are not a multiple of 16
+  Seconds awaited;                // of the exposed: while computation waits that could go on
+  Seconds waiting;                // of `time`: for ranks that come later
+  std::int64_t misaligned = 0;    // of `count`: messages whose bytes are not a multiple of 16
+  std::int64_t back_to_back = 0;  // of `count`: behind another one, with no computation between
   // Of `count`: launched by autograd, and on a program's thread between the backward pass and the
   // next forward one.
   std::int64_t in_backward = 0, after_backward = 0;
@@ -455,6 +473,7 @@ struct TraceSummary {
   std::string format;
   std::optional<TraceDevice> device;  // the busiest GPU
   std::int64_t other_devices = 0;     // GPUs of the recording that `time` and `whole` leave out
+  std::int64_t listed_devices = 0;    // GPUs of the machine that the recording lists
   std::optional<std::int64_t> rank, world_size;
   bool has_shapes = false, has_stacks = false, has_memory = false, is_foreign = false;
 
@@ -480,6 +499,7 @@ struct TraceSummary {
   // Of the whole recording.
   std::vector<OpUse> ops;              // with kernels; largest kernel time first
   std::vector<KernelUse> orphans;      // kernels no operator is known for
+  StretchedRuns stretched;             // of the busiest GPU
   std::vector<TransferUse> transfers;  // of the busiest GPU, by direction and size
   std::vector<CollectiveUse> collectives;
   std::vector<PlaceUse> modules, annotations;  // largest GPU time first
@@ -498,7 +518,9 @@ struct TraceSummary {
   PointwiseUse pointwise;
   GradientReductions gradients;
   Seconds between_collectives;  // idle time between collectives with no computation between
-  CriticalPath path;            // empty without work on a GPU or without calls
+  // Whether experts' tokens travel while the GPU computes for others: in halves, or of two batches.
+  bool overlaps_exchanges = false;
+  CriticalPath path;  // empty without work on a GPU or without calls
 
   // Empty where the replay of the unchanged recording misses its span by more than a tenth.
   std::vector<Prediction> predictions;

@@ -16,6 +16,10 @@ void visit_summary(Visit& visit, TimeBreakdown& time) {
   visit("communication_s", time.communication);
   visit("exposed_communication_s", time.exposed_communication);
   visit.optional("awaited_communication_s", time.awaited_communication);
+  visit.optional("rank_waiting_s", time.rank_waiting);
+  visit.optional("awaited_rank_waiting_s", time.awaited_rank_waiting);
+  visit.optional("communication_beside_allocation_s", time.communication_beside_allocation);
+  visit.optional("stretched_s", time.stretched);
   visit("copy_s", time.copy);
   visit("exposed_copy_s", time.exposed_copy);
   visit("idle_s", time.idle);
@@ -96,6 +100,14 @@ void visit_summary(Visit& visit, OpUse& use) {
   visit.optional("times_s", use.times);
   visit("kernels", use.kernels);
   visit("op", use.op);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, StretchedRuns& runs) {
+  visit("count", runs.count);
+  visit("kernel", runs.kernel);
+  visit("longest_s", runs.longest);
+  visit("usual_s", runs.usual);
 }
 
 template <class Visit>
@@ -201,8 +213,10 @@ void visit_summary(Visit& visit, CollectiveUse& collective) {
   visit("time_s", collective.time);
   visit("exposed_s", collective.exposed);
   visit.optional("awaited_s", collective.awaited);
+  visit.optional("waiting_s", collective.waiting);
   visit("misaligned", collective.misaligned);
   visit("runs_s", collective.runs);
+  visit.optional("back_to_back", collective.back_to_back);
   visit.optional("in_backward", collective.in_backward);
   visit.optional("after_backward", collective.after_backward);
 }
@@ -391,6 +405,7 @@ void visit_summary(Visit& visit, TraceSummary& summary) {
   visit("format", summary.format);
   visit("device", summary.device);
   visit("other_devices", summary.other_devices);
+  visit.optional("listed_devices", summary.listed_devices);
   visit("rank", summary.rank);
   visit("world_size", summary.world_size);
   visit("has_shapes", summary.has_shapes);
@@ -412,6 +427,7 @@ void visit_summary(Visit& visit, TraceSummary& summary) {
   visit("graph_launches", summary.graph_launches);
   visit("ops", summary.ops);
   visit("orphans", summary.orphans);
+  visit.optional("stretched", summary.stretched);
   visit("copies", summary.copies);
   visit.optional("transfers", summary.transfers);
   visit("collectives", summary.collectives);
@@ -430,6 +446,7 @@ void visit_summary(Visit& visit, TraceSummary& summary) {
   visit("pointwise", summary.pointwise);
   visit("gradients", summary.gradients);
   visit("between_collectives_s", summary.between_collectives);
+  visit.optional("overlaps_exchanges", summary.overlaps_exchanges);
   visit.optional("critical_path", summary.path);
   visit("predictions", summary.predictions);
   visit("replayed_span_s", summary.replayed_span);

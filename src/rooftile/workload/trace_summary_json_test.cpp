@@ -20,7 +20,9 @@ TimeBreakdown sample_breakdown(double start) {
   TimeBreakdown time;
   for (Seconds* part :
        {&time.span, &time.gpu_busy, &time.compute, &time.communication, &time.exposed_communication,
-        &time.awaited_communication, &time.copy, &time.exposed_copy, &time.idle}) {
+        &time.awaited_communication, &time.rank_waiting, &time.awaited_rank_waiting,
+        &time.communication_beside_allocation, &time.stretched, &time.copy, &time.exposed_copy,
+        &time.idle}) {
     *part = Seconds(start);
     start += 0.1;
   }
@@ -89,10 +91,13 @@ void fill_lists(TraceSummary& summary) {
                           Seconds(1),
                           Seconds(2),
                           Seconds(1.5),
+                          Seconds(0.75),
                           2,
+                          1,
                           3,
                           1,
                           {Seconds(0.5), Seconds(0.25)}}};
+  summary.stretched = {2, "gemm", Seconds(0.5), Seconds(0.01)};
   summary.transfers = {{CopyKind::host_to_device, true, Bytes(65536), 4, Bytes(4e6), Seconds(1),
                         BytesPerSecond(1e9), BytesPerSecond(2e9), BytesPerSecond(3e9)}};
   summary.modules = {
@@ -136,6 +141,7 @@ TraceSummary sample_summary() {
   summary.format = "Kineto";
   summary.device = {2, "NVIDIA H100", 85899345920, 132, 9, 1};
   summary.other_devices = 1;
+  summary.listed_devices = 8;
   summary.rank = 3;
   summary.world_size = 8;
   summary.has_shapes = summary.has_stacks = summary.has_memory = summary.is_foreign = true;
@@ -162,6 +168,7 @@ TraceSummary sample_summary() {
   summary.kernel_time_share = 0.75;
   summary.copy_time_share = 0.5;
   summary.between_collectives = Seconds(0.03);
+  summary.overlaps_exchanges = true;
   fill_lists(summary);
   return summary;
 }
@@ -241,7 +248,7 @@ TEST(TraceSummaryJson, NamesTheMistake) {
            {"\"kernels\": 1000", "\"kernels\": 1e3", "expected a whole number"},
            {"\"kernels\": 1000", "\"kernels\": 99999999999999999999", "expected a whole number"},
            {"\"kernels\": 1000", "\"colonels\": 1000", "kernels: is missing"},
-           {"\"kernels\": 1000", "\"extra\": 1, \"kernels\": 1000", "found 51 keys, expected 50"},
+           {"\"kernels\": 1000", "\"extra\": 1, \"kernels\": 1000", "found 54 keys, expected 53"},
            {"\"data_loading\"", "\"coffee\"", "whole.idle_by_cause_s.coffee: is no cause"},
            {"\"class\": \"gemm\"", "\"class\": \"gems\"", "ops[0].kernels[0].facts.class"},
            {"\"sm_count\": 132", "\"sm_count\": 4294967296", "device.sm_count"},

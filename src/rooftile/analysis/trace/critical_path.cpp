@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "rooftile/analysis/trace/seconds.h"
+#include "rooftile/analysis/trace/steps.h"
 
 namespace rooftile::trace {
 namespace {
@@ -19,6 +20,8 @@ constexpr Nanoseconds kPathSlack = 2'000;
 // Longer than a launch to an idle GPU or a pause between kernels takes: something else that the
 // trace lacks held the activity up.
 constexpr Nanoseconds kLongPathDelay = 100'000;
+
+bool lasts_all(Nanoseconds time, Nanoseconds whole) { return 20 * time > 17 * whole; }
 
 PathKind path_kind(GpuClass kind) {
   if (kind == GpuClass::communication) return PathKind::communication;
@@ -35,6 +38,10 @@ PathKind path_kind(IdleCause cause) {
       return PathKind::allocator;
     case IdleCause::module_loading:
       return PathKind::module_loading;
+    case IdleCause::between_kernels:
+      return PathKind::pause;
+    case IdleCause::unrecorded_work:
+      return PathKind::unrecorded;
     default:
       return PathKind::host;
   }
@@ -44,8 +51,11 @@ PathKind path_kind(IdleCause cause) {
 // is asked for many at once.
 class PathSums {
  public:
-  PathSums(const Timeline& timeline, const Links& links, PythonSites& sites, std::size_t steps)
-      : timeline_(timeline), links_(links), sites_(sites), by_step_(steps) {}
+  PathSums(const Timeline& timeline, PythonSites& sites, std::size_t steps)
+      : timeline_(timeline),
+        sites_(sites),
+        encloses_all_(functions_around_all(timeline)),
+        by_step_(steps) {}
 
   // `name` is of the StringTable.
   void add(std::size_t step, PathKind kind, std::uint32_t name, Nanoseconds length) {
@@ -74,14 +84,16 @@ class PathSums {
     std::uint32_t name = 0;
     PathKind kind = PathKind::unknown;
   };
+  // By name: functions that one call of is most of the recording, as main is. That they go on says
+  // nothing.
+  static std::vector<bool> functions_around_all(const Timeline& timeline);
   void answer();
   void add_at_place(PathKind kind, std::uint32_t name, const HostPlace& place, Nanoseconds length);
-  std::uint32_t outermost_op(std::uint32_t op) const;
   PathPart part_at(PathKind kind, std::uint32_t name, const HostPlace& place) const;
 
   const Timeline& timeline_;
-  const Links& links_;
   PythonSites& sites_;
+  std::vector<bool> encloses_all_;
   std::vector<SiteQuery> queries_;
   std::vector<Asked> asked_;  // by query
   std::vector<std::array<Nanoseconds, kPathKinds>> by_step_;
@@ -89,16 +101,14 @@ class PathSums {
   std::vector<std::pair<Nanoseconds, PathPart>> parts_;
 };
 
-std::uint32_t PathSums::outermost_op(std::uint32_t op) const {
-  std::uint32_t found = 0;
-  for (; op != kNone; op = links_.op_parent[op]) {
-    const RangeKind kind = links_.kind_of_op(timeline_, op);
-    const bool is_step = kind == RangeKind::step || kind == RangeKind::user_step;
-    if (timeline_.ops.kind[op] == HostKind::op || (found == 0 && !is_step)) {
-      found = timeline_.ops.name[op];
-    }
+std::vector<bool> PathSums::functions_around_all(const Timeline& timeline) {
+  std::vector<bool> around(timeline.strings.size());
+  const Nanoseconds whole = whole_recording(timeline).span();
+  const PythonCalls& python = timeline.python;
+  for (std::uint32_t row = 0; row < python.time.size(); ++row) {
+    if (lasts_all(python.time.duration(row), whole)) around[python.name[row]] = true;
   }
-  return found;
+  return around;
 }
 
 PathPart PathSums::part_at(PathKind kind, std::uint32_t name, const HostPlace& place) const {
@@ -125,8 +135,9 @@ void PathSums::answer() {
   const std::vector<SiteRef> found = sites_.at(queries_);
   for (std::size_t i = 0; i < asked_.size(); ++i) {
     const Asked& asked = asked_[i];
-    add_at_place(asked.kind, asked.name, {outermost_op(queries_[i].op), found[i].frame},
-                 asked.length);
+    const std::uint32_t op = queries_[i].op == kNone ? 0 : timeline_.ops.name[queries_[i].op];
+    const std::uint32_t frame = encloses_all_[found[i].frame] ? 0 : found[i].frame;
+    add_at_place(asked.kind, asked.name, {op, frame}, asked.length);
   }
   queries_.clear();
   asked_.clear();
@@ -154,13 +165,16 @@ CriticalPath PathSums::finish() {
 class PathWalk {
  public:
   PathWalk(const Timeline& timeline, const Links& links, const GpuTrack& track,
-           const std::vector<HostWait>& waits, const Replay& replay, PathSums& sums)
+           const std::vector<HostWait>& waits, const std::vector<IdlePiece>& pieces,
+           const Replay& replay, PathSums& sums)
       : timeline_(timeline),
         links_(links),
         track_(track),
         waits_(waits),
+        pieces_(pieces),
         replay_(replay),
-        sums_(sums) {
+        sums_(sums),
+        whole_(whole_recording(timeline)) {
     for (std::uint32_t call = 0; call < timeline.calls.time.size(); ++call) {
       if (is_launch(links.kind_of_call(timeline, call))) launches_.push_back(call);
     }
@@ -190,12 +204,9 @@ class PathWalk {
   void add(PathKind kind, Nanoseconds start, std::uint32_t name, const SiteQuery& query) {
     if (const Nanoseconds length = go_back_to(start)) sums_.ask(step_, kind, name, length, query);
   }
-  // Host work that leads to a launch.
-  void add_work(Nanoseconds start, std::uint32_t call) {
-    if (call == kNone) return add(PathKind::host, start, 0);
-    add(PathKind::host, start, 0,
-        {timeline_.calls.thread[call], called(call), links_.call_op[call]});
-  }
+  void add_work(Nanoseconds start, std::uint32_t call);
+  bool is_around_all(std::uint32_t op) const;
+  void add_pause(Nanoseconds start);
   void go_back_on_gpu();
   void go_back_on_host();
   void go_back_in_wait(const HostWait& wait);
@@ -205,8 +216,10 @@ class PathWalk {
   const Links& links_;
   const GpuTrack& track_;
   const std::vector<HostWait>& waits_;
+  const std::vector<IdlePiece>& pieces_;
   const Replay& replay_;
   PathSums& sums_;
+  Window whole_;
   std::vector<std::uint32_t> launches_;  // calls, by start
   std::size_t turns_ = 0;                // left, of all steps
 
@@ -235,7 +248,21 @@ void PathWalk::walk(std::size_t step, const Window& window) {
   add(PathKind::unknown, window_.start, 0);
 }
 
+// From `start` to here work was with the GPU and did not begin. Of a long time the causes of the
+// GPU's idle time say why.
+void PathWalk::add_pause(Nanoseconds start) {
+  start = std::max(start, window_.start);
+  auto piece = std::ranges::lower_bound(pieces_, at_, {}, &IdlePiece::start);
+  const bool is_long = at_ - start > kLongPathDelay;
+  while (is_long && piece != pieces_.begin() && (--piece)->end > start) {
+    add(PathKind::pause, piece->end, 0);
+    add(path_kind(piece->cause), std::max(start, piece->start), 0);
+  }
+  add(PathKind::pause, start, 0);
+}
+
 void PathWalk::go_back_on_gpu() {
+  const std::uint32_t position = activity_;
   const std::uint32_t row = track_.rows[activity_];
   add(PathKind::pause, gpu_end(activity_), 0);
   add(path_kind(track_.classes[activity_]), gpu_start(activity_), timeline_.gpu.name[row]);
@@ -243,9 +270,13 @@ void PathWalk::go_back_on_gpu() {
   const std::uint32_t call = links_.gpu_call[row];
   activity_ = origin.activity;
   if (activity_ != kNone) {
-    const bool is_long = at_ - gpu_end(activity_) > kLongPathDelay;
-    add(is_long ? PathKind::unrecorded : PathKind::pause, gpu_end(activity_), 0);
-    return;
+    // Beside a GPU that works on other streams it waited for those.
+    const std::uint32_t other = replay_.last_ended(at_);
+    if (at_ - gpu_end(activity_) > kLongPathDelay && other != kNone && other != position &&
+        gpu_end(other) > gpu_end(activity_)) {
+      activity_ = other;
+    }
+    return add_pause(gpu_end(activity_));
   }
   if (call == kNone) {
     add(PathKind::unknown, window_.start, 0);
@@ -254,7 +285,7 @@ void PathWalk::go_back_on_gpu() {
   // The call and the usual latency; what is beyond held the launched work up unseen.
   const Nanoseconds through =
       std::max(timeline_.calls.time.end(call), called(call) + replay_.usual_latency());
-  if (at_ - through > kLongPathDelay) add(PathKind::unrecorded, through, 0);
+  if (at_ - through > kLongPathDelay) add_pause(through);
   add(PathKind::launch, called(call), timeline_.calls.name[call]);
 }
 
@@ -289,6 +320,32 @@ void PathWalk::go_back_in_wait(const HostWait& wait) {
   add(path_kind(wait.cause), wait.start, name, {wait.thread, middle, kNone});
 }
 
+// A range that is most of the recording names nothing, nor does a step.
+bool PathWalk::is_around_all(std::uint32_t op) const {
+  const RangeKind kind = links_.kind_of_op(timeline_, op);
+  const bool is_step = kind == RangeKind::step || kind == RangeKind::user_step;
+  return is_step || lasts_all(timeline_.ops.time.duration(op), whole_.span());
+}
+
+// Host work that leads to a launch: of the outermost operator around it since that began, before
+// of the ranges around, and before those of nothing that was recorded.
+void PathWalk::add_work(Nanoseconds start, std::uint32_t call) {
+  if (call == kNone) return add(PathKind::host, start, 0);
+  const std::uint16_t thread = timeline_.calls.thread[call];
+  std::vector<std::uint32_t> around;
+  for (std::uint32_t op = links_.call_op[call]; op != kNone; op = links_.op_parent[op]) {
+    const bool is_op = timeline_.ops.kind[op] == HostKind::op;
+    if (!is_op && is_around_all(op)) continue;
+    if (is_op) around.clear();
+    around.push_back(op);
+  }
+  for (const std::uint32_t op : around) {
+    const Nanoseconds from = std::max(start, timeline_.ops.time.start(op));
+    add(PathKind::host, from, 0, {thread, std::min(at_, called(call)), op});
+  }
+  add(PathKind::host, start, 0, {thread, std::max(start, at_ - 1), kNone});
+}
+
 // The host's way from `start` to here, cut where it launched: each part leads to a launch.
 void PathWalk::add_host_work(Nanoseconds start) {
   start = std::max(start, window_.start);
@@ -306,10 +363,11 @@ void PathWalk::add_host_work(Nanoseconds start) {
 }  // namespace
 
 CriticalPath critical_path(const Timeline& timeline, const Links& links, const GpuTrack& track,
-                           const std::vector<HostWait>& waits, const Replay& replay,
-                           PythonSites& sites, const std::vector<Nanoseconds>& bounds) {
-  PathSums sums(timeline, links, sites, bounds.size() - 1);
-  PathWalk walk(timeline, links, track, waits, replay, sums);
+                           const std::vector<HostWait>& waits, const std::vector<IdlePiece>& pieces,
+                           const Replay& replay, PythonSites& sites,
+                           const std::vector<Nanoseconds>& bounds) {
+  PathSums sums(timeline, sites, bounds.size() - 1);
+  PathWalk walk(timeline, links, track, waits, pieces, replay, sums);
   for (std::size_t step = 0; step + 1 < bounds.size(); ++step) {
     walk.walk(step, {bounds[step], bounds[step + 1]});
   }

@@ -53,6 +53,26 @@ kernel 7 152us 48us second corr=2
   EXPECT_NEAR(time_at(path, PathKind::compute, "second"), 48, 1e-6);
 }
 
+// What passes before an operator begins is not its time; a range around tells more than nothing.
+TEST(CriticalPath, AnOperatorHasNoMoreThanItsOwnTime) {
+  const CriticalPath path = path_of(R"(
+mark main 0us 1360us program
+op main 0us 10us aten::relu
+call main 2us 5us cudaLaunchKernel corr=1
+kernel 7 10us 5us first corr=1
+mark main 300us 250us decode
+op main 400us 100us aten::mm
+call main 490us 5us cudaLaunchKernel corr=2
+kernel 7 500us 50us second corr=2
+call main 1300us 5us cudaLaunchKernel corr=3
+kernel 7 1310us 50us third corr=3
+)");
+  EXPECT_NEAR(time_at(path, PathKind::host, "aten::mm"), 90, 1e-6);
+  EXPECT_NEAR(time_at(path, PathKind::host, "decode"), 100, 1e-6);
+  EXPECT_NEAR(time_at(path, PathKind::host, "aten::relu"), 0, 10);
+  EXPECT_NEAR(time_at(path, PathKind::host, ""), 298 + 70 + 740, 1e-6);
+}
+
 // A kernel waits for a collective on another stream, and this one for the kernel before it. What
 // runs beside the collective is not on the path.
 TEST(CriticalPath, CrossesStreams) {

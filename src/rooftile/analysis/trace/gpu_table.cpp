@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "rooftile/analysis/trace/collective_shape.h"
 #include "rooftile/analysis/trace/collectives.h"
 #include "rooftile/analysis/trace/host_table.h"
 #include "rooftile/analysis/trace/seconds.h"
@@ -23,56 +24,6 @@ bool is_misaligned(const CollectiveShape& shape) {
   const std::int64_t bytes = element_bytes(shape.dtype);
   if (bytes == 0 || shape.in_elements <= 0) return false;
   return shape.in_elements % (kAlignment / std::min(bytes, kAlignment)) != 0;
-}
-
-// What a collective moved: as its kernel says, else as the operator that launched it.
-std::uint32_t collective_of(const Timeline& timeline, const Links& links, std::uint32_t row) {
-  const std::uint32_t shape = timeline.launches[timeline.gpu.details[row]].collective;
-  if (shape != 0) return shape;
-  const HostOps& ops = timeline.ops;
-  for (std::uint32_t op = links.gpu_op[row]; op != kNone; op = links.op_parent[op]) {
-    if (op < ops.collective.size() && ops.collective[op] != 0) return ops.collective[op];
-  }
-  return 0;
-}
-
-// "c10d::alltoall_base_", "nccl:all_to_all" -> what follows; empty for other names.
-std::string_view collective_name(std::string_view op) {
-  for (const std::string_view prefix : {"c10d::", "nccl:"}) {
-    if (op.starts_with(prefix)) return op.substr(prefix.size());
-  }
-  return {};
-}
-
-std::int64_t elements_in(const std::vector<std::int64_t>& dims) {
-  std::int64_t elements = dims.empty() ? 0 : 1;
-  for (const std::int64_t dim : dims) {
-    if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements)) return 0;
-  }
-  return elements;
-}
-
-// What old traces say, without arguments of collectives: the name, the first tensor of the range
-// "nccl:all_reduce", and the size of the group, which record_param_comms gets last.
-CollectiveShape shape_of_operators(const Timeline& timeline, const Links& links,
-                                   std::uint32_t row) {
-  constexpr std::size_t kParameters = 8;  // tensors, number, group, rank, name, sizes ×2, ranks
-  CollectiveShape shape;
-  for (std::uint32_t op = links.gpu_op[row]; op != kNone; op = links.op_parent[op]) {
-    const std::string_view name = timeline.strings[timeline.ops.name[op]];
-    const OpArguments& given = timeline.arguments[timeline.ops.arguments[op]];
-    if (shape.name.empty()) shape.name = collective_name(name);
-    const bool has_tensor = name.starts_with("nccl:") && !given.dims.empty() &&
-                            !given.types.empty() && given.types.front().starts_with("c10::");
-    if (has_tensor && shape.in_elements == 0) {
-      shape.in_elements = elements_in(given.dims.front());
-      shape.dtype = given.types.front().substr(std::string_view("c10::").size());
-    }
-    if (name == "record_param_comms" && given.values.size() == kParameters) {
-      shape.group_size = parse_integer(given.values.back()).value_or(0);
-    }
-  }
-  return shape;
 }
 
 // In which part of a step the host launched something, for launches in their order.
@@ -327,15 +278,25 @@ struct CollectiveAdder {
   const GpuTrack& track;
   const Cover& compute;
   const Cover& held_up;
+  const std::vector<Nanoseconds>& beyond;
   PassMarks marks;
 
-  void add(std::uint32_t row, const CollectiveShape& shape, CollectiveUse& use) const {
+  // Between `last`, the collective before it, and its start.
+  bool computes_between(std::uint32_t last, std::uint32_t row) const {
+    const EventTimes& time = timeline.gpu.time;
+    return compute.within(time.start(last), time.start(row)) > 0;
+  }
+  // `last` is the collective before it; kNone for the first.
+  void add(std::uint32_t row, std::uint32_t last, const CollectiveShape& shape,
+           CollectiveUse& use) const {
     const Seconds time = to_seconds(timeline.gpu.time.duration(row));
     ++use.count;
+    if (last != kNone && !computes_between(last, row)) ++use.back_to_back;
     use.time += time;
     use.exposed += to_seconds(exposed_time(timeline, track, compute, row));
     use.awaited +=
         to_seconds(held_up.within(timeline.gpu.time.start(row), timeline.gpu.time.end(row)));
+    if (!beyond.empty()) use.waiting += to_seconds(beyond[row]);
     if (is_misaligned(shape)) ++use.misaligned;
     if (use.runs.size() < CollectiveUse::kMostRuns) use.runs.push_back(time);
     const std::uint32_t call = links.gpu_call[row];
@@ -351,19 +312,19 @@ struct CollectiveAdder {
 
 std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const Links& links,
                                                 const KernelNames& names, const GpuTrack& track,
-                                                const Cover& compute, const Cover& held_up) {
+                                                const Cover& compute, const Cover& held_up,
+                                                const std::vector<Nanoseconds>& beyond) {
   const GpuActivities& gpu = timeline.gpu;
-  const CollectiveAdder adder{timeline, links,   track,
-                              compute,  held_up, PassMarks(timeline, links, names)};
+  const CollectiveAdder adder{
+      timeline, links, track, compute, held_up, beyond, PassMarks(timeline, links, names)};
   std::map<std::pair<std::uint32_t, CollectiveShape>, std::size_t> index;  // by kernel
   std::vector<CollectiveUse> uses;
+  std::uint32_t last = kNone;
   for (std::size_t i = 0; i < track.rows.size(); ++i) {
     if (track.classes[i] != GpuClass::communication) continue;
     const std::uint32_t row = track.rows[i];
     if (links.leftover[row]) continue;
-    const std::uint32_t recorded = collective_of(timeline, links, row);
-    const CollectiveShape shape =
-        recorded != 0 ? timeline.collectives[recorded] : shape_of_operators(timeline, links, row);
+    const CollectiveShape shape = collective_shape(timeline, links, row);
     const auto [at, is_new] = index.try_emplace({gpu.name[row], shape}, uses.size());
     if (is_new && uses.size() > kMostSites) at->second = kMostSites;
     if (at->second == uses.size()) {
@@ -372,9 +333,33 @@ std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const 
       use.kernel = is_other ? "other" : timeline.strings[gpu.name[row]];
       if (!is_other) use.shape = shape;
     }
-    adder.add(row, shape, uses[at->second]);
+    adder.add(row, std::exchange(last, row), shape, uses[at->second]);
   }
   return uses;
+}
+
+bool overlaps_exchanges(const Timeline& timeline, const GpuTrack& track) {
+  // Without it an exchange out follows one back.
+  constexpr int kFewest = 4, kSome = 4;  // a quarter of them
+  enum class Way : std::uint8_t { none, out, back };
+  Way last = Way::none;
+  bool computes = false;
+  int all = 0, split = 0;
+  for (std::size_t i = 0; i < track.rows.size(); ++i) {
+    if (track.classes[i] == GpuClass::compute) computes = true;
+    if (track.classes[i] != GpuClass::communication) continue;
+    const std::string_view name = timeline.strings[timeline.gpu.name[track.rows[i]]];
+    if (contains_any(name, {"notify", "layout"})) continue;
+    const Way way = contains(name, "dispatch")  ? Way::out
+                    : contains(name, "combine") ? Way::back
+                                                : Way::none;
+    if (way == Way::none) continue;
+    ++all;
+    if (way == last && computes) ++split;
+    last = way;
+    computes = false;
+  }
+  return all >= kFewest && kSome * split >= all;
 }
 
 }  // namespace rooftile::trace

@@ -50,10 +50,15 @@ std::vector<CopyUse> tabulate_copies(const HostView& view, const GpuTrack& track
                                      const Cover& compute);
 // Copies of the GPU that `track` shows, by direction, pinned or not, and size: by kind, then size.
 std::vector<TransferUse> tabulate_transfers(const Timeline& timeline, const GpuTrack& track);
-// `held_up` covers the times in which computation waits for other work on the GPU.
+// `held_up` covers the times in which computation waits for other work on the GPU, `beyond` is what
+// activities take beyond the usual time.
 std::vector<CollectiveUse> tabulate_collectives(const Timeline& timeline, const Links& links,
                                                 const KernelNames& names, const GpuTrack& track,
-                                                const Cover& compute, const Cover& held_up);
+                                                const Cover& compute, const Cover& held_up,
+                                                const std::vector<Nanoseconds>& beyond);
+// Whether kernels that send experts' tokens out and back come in halves, or for two batches by
+// turns, with computation between.
+bool overlaps_exchanges(const Timeline& timeline, const GpuTrack& track);
 
 // The frames around each of these runtime calls.
 std::vector<SiteRef> frames_of_calls(const HostView& view, const std::vector<std::uint32_t>& calls);

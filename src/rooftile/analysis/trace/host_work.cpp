@@ -424,7 +424,8 @@ class Namer {
       : timeline_(timeline),
         links_(links),
         first_calls_(timeline, links),
-        active_(all_intervals()) {}
+        active_(all_intervals()),
+        whole_(whole_recording(timeline).span()) {}
 
   // Stretches must come in order. `thread` launches what ends it; where that one does nothing, it
   // waits for another.
@@ -483,10 +484,14 @@ class Namer {
     name.until = interval.end;
   }
   // The innermost function of the user's code, range or operator, with a library's function in it.
-  static void name_by_place(const Interval& interval, std::string_view text, Name& name) {
+  void name_by_place(const Interval& interval, std::string_view text, Name& name) const {
     const bool is_python = interval.table == Table::python;
     const FrameKind kind = is_python ? frame_kind(text) : FrameKind::user;
-    if (is_python && kind == FrameKind::user && name.frame.empty()) name.frame = text;
+    // The line is that of the function's definition: of one that is most of the recording no place.
+    const bool is_around_all = 20 * (interval.end - interval.start) > 17 * whole_;
+    if (is_python && kind == FrameKind::user && name.frame.empty() && !is_around_all) {
+      name.frame = text;
+    }
     if (name.cause == IdleCause::module_loading) return;
     if (!name.text.empty()) return;
     if (kind == FrameKind::user) {
@@ -539,6 +544,7 @@ class Namer {
   const Links& links_;
   FirstCalls first_calls_;
   ActiveIntervals active_;
+  Nanoseconds whole_;
 };
 
 // "train.py(33): preprocess" -> preprocess.

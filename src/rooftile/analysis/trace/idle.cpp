@@ -23,14 +23,13 @@ class Credits {
   void keep_only(IdleCause cause) {
     std::erase_if(credits_, [&](const Credit& credit) { return credit.cause != cause; });
   }
-  // Of waits that were over by then.
-  void end(const std::vector<HostWait>& waits, Nanoseconds by) {
-    std::erase_if(credits_, [&](const Credit& credit) { return waits[credit.wait].end <= by; });
-  }
-  Nanoseconds sum() const {
-    Nanoseconds sum = 0;
-    for (const Credit& credit : credits_) sum += credit.left;
-    return sum;
+  // Of waits that were over by then and count.
+  template <class Counts>
+  void end(const std::vector<HostWait>& waits, Nanoseconds by, Counts counts) {
+    std::erase_if(credits_, [&](const Credit& credit) {
+      const HostWait& wait = waits[credit.wait];
+      return wait.end <= by && counts(wait);
+    });
   }
 
   // Uses credit for [start, end), the latest first; what is left of the interval is the launch's.
@@ -98,7 +97,8 @@ class GapExplainer {
         waits_(waits),
         other_gpus_(work_of_other_gpus(timeline, track)),
         latency_(usual_latency(timeline, links, track, split)),
-        launches_(launch_times(timeline, links, track)) {
+        launches_(launch_times(timeline, links, track)),
+        first_(first_activities(timeline, links)) {
     for (const Gap& gap : split.gaps) idle_.add(gap.start, gap.end);
     find_leads();
   }
@@ -130,15 +130,15 @@ class GapExplainer {
     }
     std::ranges::sort(leads_);
   }
-  // Once the host has launched something since a wait, this one is still to blame where it explains
-  // all of the idle time until the host is ahead again. Else the host is slower than the GPU.
+  // A wait for the GPU is no longer to blame once the host is ahead of the GPU again, another one
+  // once it has launched something.
   void end_credit(Nanoseconds called) {
+    const auto lead = std::ranges::lower_bound(leads_, called);
+    if (lead != leads_.begin()) credits_.end(waits_, *(lead - 1), is_for_gpu);
     const auto launch = std::ranges::lower_bound(launches_, called, {}, &LaunchTimes::called);
     if (launch == launches_.begin()) return;
-    const auto lead = std::ranges::lower_bound(leads_, called);
-    const bool explains =
-        lead != leads_.end() && idle_.within(credit_since_, *lead) <= credit_given_;
-    if (!explains) credits_.end(waits_, (launch - 1)->called);
+    credits_.end(waits_, (launch - 1)->called,
+                 [](const HostWait& wait) { return !is_for_gpu(wait); });
   }
   static bool is_for_gpu(const HostWait& wait) {
     return wait.cause == IdleCause::synchronization || wait.cause == IdleCause::copy;
@@ -157,8 +157,6 @@ class GapExplainer {
                             wait.cause != IdleCause::outside && !is_full_queue(wait);
     if (has_credit) {
       credits_.add(static_cast<std::uint32_t>(next_), wait.cause, busy_within(wait));
-      credit_since_ = wait.end;
-      credit_given_ = credits_.sum();
     }
     ++next_;
   }
@@ -168,6 +166,19 @@ class GapExplainer {
     return is_other_work(wait.cause) && wait.is_call &&
            is_launch(links_.kind_of_call(timeline_, wait.row)) &&
            2 * idle_.within(wait.start, wait.end) < wait.end - wait.start;
+  }
+  // The idle time of the next wait. A copy to memory that is not pinned goes on after the GPU's
+  // part of it: the driver copies on from its own buffer.
+  void add_wait(Nanoseconds start, Nanoseconds end) {
+    const HostWait& wait = waits_[next_];
+    const auto index = static_cast<std::uint32_t>(next_);
+    Nanoseconds copied = end;
+    const std::uint32_t copy = wait.is_call ? first_[wait.row] : kNone;
+    const bool is_copy = wait.cause == IdleCause::synchronization && copy != kNone &&
+                         timeline_.gpu.kind[copy] == GpuKind::copy;
+    if (is_copy) copied = std::clamp(timeline_.gpu.time.end(copy), start, end);
+    if (copied > start) pieces_.push_back({start, copied, wait.cause, index});
+    if (end > copied) pieces_.push_back({copied, end, IdleCause::copy, index});
   }
   // The host's own work, by credit or else by `otherwise`.
   void add_work(Nanoseconds start, Nanoseconds end, IdleCause otherwise) {
@@ -187,9 +198,9 @@ class GapExplainer {
   Cover other_gpus_;
   Nanoseconds latency_;
   std::vector<LaunchTimes> launches_;
-  std::vector<Nanoseconds> leads_;  // times at which the host is ahead of the GPU, sorted
+  std::vector<std::uint32_t> first_;  // activity of each call
+  std::vector<Nanoseconds> leads_;    // times at which the host is ahead of the GPU, sorted
   Credits credits_;
-  Nanoseconds credit_since_ = 0, credit_given_ = 0;  // by the last wait, with what was left before
   Cover idle_;
   std::size_t next_ = 0;  // the first wait that is not over
   std::vector<IdlePiece> pieces_;
@@ -241,9 +252,10 @@ Nanoseconds GapExplainer::explain_by_waits(Nanoseconds start, Nanoseconds end,
     } else {
       counts = !is_full_queue(wait);
     }
-    if (to > from) {
-      pieces_.push_back({from, to, counts ? wait.cause : otherwise,
-                         counts ? static_cast<std::uint32_t>(next_) : kNone});
+    if (to > from && counts) {
+      add_wait(from, to);
+    } else if (to > from) {
+      pieces_.push_back({from, to, otherwise, kNone});
     }
     start = std::max(start, to);
     if (wait.end > end) break;

@@ -23,10 +23,10 @@ struct IdlePiece {
 //  wait's;
 //  - the host's work after the wait would have happened earlier without it, while the GPU was still
 //    busy. So a wait that ran beside a busy GPU for some time is to blame for as much of the idle
-//    time that follows: its credit. It holds for the gap that the next launch ends, and for those
-//    after it until the host is ahead of the GPU again, where it explains all of them. The latest
-//    credit is used first. A wait for the GPU ends the credit of other causes: without those it
-//    would only have begun earlier and lasted longer;
+//    time that follows: its credit. That of a wait for the GPU holds until it is used up or the
+//    host is ahead of the GPU again, that of another wait for the gap that the next launch ends.
+//    The latest credit is used first. A wait for the GPU ends the credit of other causes: without
+//    those it would only have begun earlier and lasted longer;
 //  - without credit the host was simply slower than the GPU: launch;
 //  - if the call had returned before the gap began, the GPU had work and paused by itself;
 //  - what comes before the first work of a program that is recorded from its start is start-up;

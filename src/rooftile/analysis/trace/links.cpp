@@ -55,17 +55,18 @@ void link_gpu(const Timeline& timeline, Links& links, const IdIndex& by_external
 }
 
 // On a stream work runs in the order of its launches, so what no recorded call launched and comes
-// before what one did was in the queue when the recording began. The first of it starts before any
-// recorded launch can have started it. So was all else that starts that early.
+// before what one did was in the queue when the recording began. The first of it, on any stream,
+// starts before any recorded launch can have started it. So was all else that starts that early.
 void find_leftover(const Timeline& timeline, Links& links) {
   constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
   const GpuActivities& gpu = timeline.gpu;
   links.leftover.assign(gpu.time.size(), false);
   Nanoseconds first_launch = kNever;
-  std::vector<Nanoseconds> linked(timeline.streams.size(), kNever), begins = linked;
+  Nanoseconds begins = kNever;  // what no recorded call launched
+  std::vector<Nanoseconds> linked(timeline.streams.size(), kNever);
   for (std::size_t i = 0; i < gpu.time.size(); ++i) {
     const std::uint32_t call = links.gpu_call[i];
-    Nanoseconds& first = (call == kNone ? begins : linked)[gpu.stream[i]];
+    Nanoseconds& first = call == kNone ? begins : linked[gpu.stream[i]];
     first = std::min(first, gpu.time.start(i));
     if (call != kNone) first_launch = std::min(first_launch, timeline.calls.time.start(call));
   }
@@ -74,7 +75,7 @@ void find_leftover(const Timeline& timeline, Links& links) {
     if (first_launch == kNever || links.gpu_call[i] != kNone || links.gpu_op[i] != kNone) continue;
     const bool is_before_linked = linked[stream] != kNever && gpu.time.start(i) < linked[stream];
     links.leftover[i] =
-        gpu.time.start(i) < first_launch || (is_before_linked && begins[stream] < first_launch);
+        gpu.time.start(i) < first_launch || (is_before_linked && begins < first_launch);
   }
 }
 

@@ -124,12 +124,13 @@ KernelClass class_of_operator(std::string_view name) {
 class OpTabulator {
  public:
   OpTabulator(const Timeline& timeline, const Links& links, const KernelNames& names,
-              PythonSites& sites, const Cover& first_calls)
+              PythonSites& sites, const Cover& first_calls, const std::vector<Nanoseconds>& beyond)
       : timeline_(timeline),
         links_(links),
         names_(names),
         sites_(sites),
         first_calls_(first_calls),
+        beyond_(beyond),
         stages_(timeline, links),
         owners_(timeline, links) {}
 
@@ -138,6 +139,11 @@ class OpTabulator {
  private:
   void collect_owners();
   KernelClass class_of(std::uint32_t activity) const;
+  // What it costs: without what something else held it up for.
+  Nanoseconds own_time(std::uint32_t activity) const {
+    const bool counts = beyond_.empty() || names_.class_of(activity) != GpuClass::compute;
+    return timeline_.gpu.time.duration(activity) - (counts ? 0 : beyond_[activity]);
+  }
   void add_kernel(std::uint32_t activity);
   std::uint32_t row_of(const OwnerFacts& owner, Part part);
   OpCall& call_of(OwnerFacts& owner, Part part);
@@ -155,6 +161,7 @@ class OpTabulator {
   const KernelNames& names_;
   PythonSites& sites_;
   const Cover& first_calls_;
+  const std::vector<Nanoseconds>& beyond_;  // by GPU activity; or empty
   Stages stages_;
   Owners owners_;
   std::vector<OwnerFacts> facts_;
@@ -269,7 +276,7 @@ KernelSum& OpTabulator::kernel_of(std::uint32_t row, std::uint32_t activity,
 }
 
 void OpTabulator::add_kernel(std::uint32_t activity) {
-  const Nanoseconds time = timeline_.gpu.time.duration(activity);
+  const Nanoseconds time = own_time(activity);
   KernelSum* kernel = nullptr;
   if (fact_of_[activity] != kNone) {
     OwnerFacts& owner = facts_[fact_of_[activity]];
@@ -299,7 +306,7 @@ void OpTabulator::take_samples() {
       [&](std::uint32_t call) { return calls_[call].kernels; });
   kernel_times_ = samples_by_group(
       kernel_sums_, fact_of_.size(), [&](std::uint32_t row) { return fact_of_[row]; },
-      [&](std::uint32_t row) { return timeline_.gpu.time.duration(row); });
+      [&](std::uint32_t row) { return own_time(row); });
 }
 
 KernelUse OpTabulator::use_of(const KernelSum& sum, bool is_other) const {
@@ -413,8 +420,9 @@ OpTable OpTabulator::tabulate(const Window& steps) {
 }  // namespace
 
 OpTable tabulate_ops(const Timeline& timeline, const Links& links, const KernelNames& names,
-                     PythonSites& sites, const Window& steps, const Cover& first_calls) {
-  return OpTabulator(timeline, links, names, sites, first_calls).tabulate(steps);
+                     PythonSites& sites, const Window& steps, const Cover& first_calls,
+                     const std::vector<Nanoseconds>& beyond) {
+  return OpTabulator(timeline, links, names, sites, first_calls, beyond).tabulate(steps);
 }
 
 }  // namespace rooftile::trace

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "rooftile/analysis/trace/windows.h"
+
 namespace rooftile::trace {
 namespace {
 
@@ -16,37 +18,6 @@ constexpr Nanoseconds kHandover = 1'000'000;
 constexpr std::size_t kSteadySteps = 3;
 
 double seconds_in(Nanoseconds time) { return static_cast<double>(time) * 1e-9; }
-
-// Disjoint intervals in order, of any.
-std::vector<Window> united(std::vector<Window> windows) {
-  std::sort(windows.begin(), windows.end(),
-            [](const Window& a, const Window& b) { return a.start < b.start; });
-  std::vector<Window> merged;
-  for (const Window& window : windows) {
-    if (window.end <= window.start) continue;
-    if (!merged.empty() && window.start <= merged.back().end) {
-      merged.back().end = std::max(merged.back().end, window.end);
-    } else {
-      merged.push_back(window);
-    }
-  }
-  return merged;
-}
-
-// What is in `windows` and not in `holes`; both disjoint and in order.
-std::vector<Window> without(const std::vector<Window>& windows, const std::vector<Window>& holes) {
-  std::vector<Window> rest;
-  std::size_t hole = 0;
-  for (Window window : windows) {
-    while (hole < holes.size() && holes[hole].end <= window.start) ++hole;
-    for (std::size_t i = hole; i < holes.size() && holes[i].start < window.end; ++i) {
-      if (holes[i].start > window.start) rest.push_back({window.start, holes[i].start});
-      window.start = std::max(window.start, holes[i].end);
-    }
-    if (window.end > window.start) rest.push_back(window);
-  }
-  return rest;
-}
 
 class Predictor {
  public:

@@ -21,13 +21,13 @@ bool is_mostly_set_up(const TraceSummary& trace) {
   return set_up_of(trace) > 0.5 * trace.time.span;
 }
 
-Seconds unexplained_idle(const TraceSummary& trace) {
-  return idle_of(trace, {IdleCause::unrecorded_work, IdleCause::unknown});
+Seconds unexplained_time(const TraceSummary& trace) {
+  return idle_of(trace, {IdleCause::unrecorded_work, IdleCause::unknown}) + trace.time.stretched;
 }
 
 bool is_mostly_unexplained(const TraceSummary& trace) {
   constexpr double kHides = 0.3;  // assumed: what is left may hide as much as what is seen
-  return unexplained_idle(trace) > kHides * trace.time.span;
+  return unexplained_time(trace) > kHides * trace.time.span;
 }
 
 Seconds steady_span(const TraceSummary& trace) {

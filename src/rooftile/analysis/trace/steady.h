@@ -14,9 +14,9 @@ Seconds set_up_of(const TraceSummary& trace);
 // Whether start-up and first calls take most of the window: what it shows is no steady state.
 bool is_mostly_set_up(const TraceSummary& trace);
 
-// Idle time of the window for which the recording shows no cause: work that started late although
-// the GPU seemed free, as beside another process on it.
-Seconds unexplained_idle(const TraceSummary& trace);
+// Time of the window for which the recording shows no cause: work that started late although the
+// GPU seemed free, and kernels that were held up, as beside another process on it.
+Seconds unexplained_time(const TraceSummary& trace);
 // Whether that is so much that the times of kernels say little either: they may have shared the
 // GPU.
 bool is_mostly_unexplained(const TraceSummary& trace);

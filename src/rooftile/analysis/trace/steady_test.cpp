@@ -23,7 +23,7 @@ TEST(Steady, WorkThatStartsLateForAThirdOfTheTimeIsUnexplained) {
   EXPECT_TRUE(is_mostly_unexplained(window_with(IdleCause::unrecorded_work, 0.38)));
   EXPECT_FALSE(is_mostly_unexplained(window_with(IdleCause::unrecorded_work, 0.2)));
   EXPECT_FALSE(is_mostly_unexplained(window_with(IdleCause::module_loading, 0.6)));
-  EXPECT_EQ(unexplained_idle(window_with(IdleCause::unknown, 0.38)), Seconds(0.38));
+  EXPECT_EQ(unexplained_time(window_with(IdleCause::unknown, 0.38)), Seconds(0.38));
 }
 
 }  // namespace

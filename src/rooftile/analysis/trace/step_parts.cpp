@@ -141,6 +141,21 @@ std::vector<StepTimes> times_of(const std::vector<Nanoseconds>& bounds, const Ti
   return steps;
 }
 
+// What a cause keeps from running beside collectives is that cause's.
+void move_to_causes(const std::vector<Nanoseconds>& bounds,
+                    const std::vector<IdlePiece>& beside_communication,
+                    std::vector<StepTimes>& steps) {
+  if (beside_communication.empty()) return;
+  std::vector<StepTimes> moved(steps.size());
+  add_idle(bounds, beside_communication, moved);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    for (std::size_t part = 0; part < kStepParts; ++part) {
+      steps[i].at(part) += moved[i].at(part);
+      time_of(steps[i], StepPart::exposed_communication) -= moved[i].at(part);
+    }
+  }
+}
+
 // Its largest part; of a step unlike most, where that part is no longer than usual, the part that
 // has grown by a tenth of the step, or what limits most.
 std::vector<StepLimit> limits_of(const std::vector<StepTimes>& steps, bool are_alike) {
@@ -232,7 +247,8 @@ StepsApart slow_ends(const std::vector<Nanoseconds>& bounds, const Timeline& tim
 
 Steps measure_steps(const StepMarks& marks, const std::vector<Nanoseconds>& bounds,
                     const Timeline& timeline, const GpuTrack& track,
-                    const std::vector<IdlePiece>& pieces) {
+                    const std::vector<IdlePiece>& pieces,
+                    const std::vector<IdlePiece>& beside_communication) {
   Steps measured;
   measured.source = marks.source;
   measured.work = marks.work;
@@ -240,7 +256,8 @@ Steps measure_steps(const StepMarks& marks, const std::vector<Nanoseconds>& boun
     measured.durations.push_back(to_seconds(bounds[i + 1] - bounds[i]));
   }
   if (track.rows.empty() || bounds.size() < 2) return measured;
-  const std::vector<StepTimes> steps = times_of(bounds, timeline, track, pieces);
+  std::vector<StepTimes> steps = times_of(bounds, timeline, track, pieces);
+  move_to_causes(bounds, beside_communication, steps);
   measured.limits = limits_of(steps, is_one_work(marks.work));
   if (is_one_work(marks.work)) measured.slow = slow_steps(steps);
   return measured;

@@ -12,11 +12,13 @@
 namespace rooftile::trace {
 
 // The steps between `bounds`, of which there is one more than steps, with the largest part of each
-// and what makes some slower than others. `pieces` explain the gaps of at least that time.
+// and what makes some slower than others. `pieces` explain the gaps of at least that time,
+// `beside_communication` parts of the time in which only collectives run.
 // Steps of a serving engine on several kinds of work are unlike each other: none is slow.
 Steps measure_steps(const StepMarks& marks, const std::vector<Nanoseconds>& bounds,
                     const Timeline& timeline, const GpuTrack& track,
-                    const std::vector<IdlePiece>& pieces);
+                    const std::vector<IdlePiece>& pieces,
+                    const std::vector<IdlePiece>& beside_communication);
 
 // Takes a first or last step with less than a tenth of the others' work out of the marks and
 // bounds, as the rest of a loop that ends with the recording; of four steps or more also one that

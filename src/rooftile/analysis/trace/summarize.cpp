@@ -5,6 +5,7 @@
 
 #include "rooftile/analysis/trace/attention_uses.h"
 #include "rooftile/analysis/trace/busy.h"
+#include "rooftile/analysis/trace/busy_parts.h"
 #include "rooftile/analysis/trace/critical_path.h"
 #include "rooftile/analysis/trace/held_up.h"
 #include "rooftile/analysis/trace/host_table.h"
@@ -21,6 +22,7 @@
 #include "rooftile/analysis/trace/step_parts.h"
 #include "rooftile/analysis/trace/steps.h"
 #include "rooftile/analysis/trace/training_patterns.h"
+#include "rooftile/analysis/trace/usual_runs.h"
 #include "rooftile/analysis/trace/waits.h"
 
 namespace rooftile {
@@ -60,7 +62,8 @@ std::optional<TraceDevice> device_of(const Timeline& timeline, std::int32_t id) 
 }
 
 // From the first start to the last end on the GPU, of what was launched in the recording, and on
-// to the end of what a function of the program does with it.
+// to the end of what a function of the program does with it, which Python stacks tell from the
+// program's end.
 Window part_with_work(const Timeline& timeline, const Links& links, const GpuTrack& track,
                       const std::vector<IdlePiece>& pieces, const Window& whole) {
   Window part{whole.end, whole.start};
@@ -70,8 +73,10 @@ Window part_with_work(const Timeline& timeline, const Links& links, const GpuTra
     part.end = std::max(part.end, timeline.gpu.time.end(row));
   }
   if (part.start >= part.end) return whole;
+  const bool has_stacks = timeline.python.time.size() > 0;
   for (const IdlePiece& piece : pieces) {
-    if (piece.cause == IdleCause::host_work) part.end = std::max(part.end, piece.end);
+    const bool is_of_program = piece.cause == IdleCause::host_work && has_stacks;
+    if (is_of_program) part.end = std::max(part.end, piece.end);
   }
   return part;
 }
@@ -185,6 +190,7 @@ void copy_facts(const Timeline& timeline, const GpuTrack& track, TraceSummary& s
   if (!timeline.file.empty()) summary.files = {timeline.file};
   summary.format = timeline.format;
   summary.other_devices = static_cast<std::int64_t>(track.other_devices);
+  summary.listed_devices = std::ssize(timeline.devices);
   summary.device = device_of(timeline, track.device);
   summary.rank = timeline.rank;
   summary.world_size = timeline.world_size;
@@ -215,13 +221,14 @@ Cover compute_cover(const Timeline& timeline, const GpuTrack& track) {
 }
 
 void fill_tables(const HostView& view, const GpuTrack& track, const KernelNames& names,
-                 const std::vector<Window>& held_up, TraceSummary& summary) {
+                 const std::vector<Window>& held_up, const std::vector<Nanoseconds>& beyond,
+                 TraceSummary& summary) {
   Cover first_calls;
   for (const HostWait& wait : view.waits) {
     if (wait.cause == IdleCause::module_loading) first_calls.add(wait.start, wait.end);
   }
   OpTable table =
-      tabulate_ops(view.timeline, view.links, names, view.sites, view.steps, first_calls);
+      tabulate_ops(view.timeline, view.links, names, view.sites, view.steps, first_calls, beyond);
   summary.kernels = table.kernels;
   summary.kernel_time = table.kernel_time;
   summary.kernel_time_in_steps = table.kernel_time_in_steps;
@@ -242,7 +249,7 @@ void fill_tables(const HostView& view, const GpuTrack& track, const KernelNames&
   Cover held;
   for (const Window& window : held_up) held.add(window.start, window.end);
   summary.collectives =
-      tabulate_collectives(view.timeline, view.links, names, track, compute, held);
+      tabulate_collectives(view.timeline, view.links, names, track, compute, held, beyond);
   const LaunchCounts counts = count_launches(view);
   summary.launches = counts.launches;
   summary.graph_launches = counts.graphs;
@@ -266,6 +273,7 @@ void find_patterns(HostView& view, const GpuTrack& track, const KernelNames& nam
       training_ranges(view.timeline, view.links, track, pieces, view.steps, view.sites);
   summary.pointwise = pointwise_runs(view.timeline, names, track, window, attention.is_part);
   summary.gradients = gradient_reductions(view.timeline, view.links, track, window);
+  summary.overlaps_exchanges = overlaps_exchanges(view.timeline, track);
   summary.between_collectives = idle_between_collectives(view.timeline, track, pieces, window);
 }
 
@@ -289,6 +297,9 @@ TraceSummary summarize(const Timeline& timeline) {
   summary.whole.awaited_communication = to_seconds(covered(communication, held_up, whole));
 
   StepMarks marks = find_steps(timeline, links, track);
+  const std::vector<Nanoseconds> beyond = times_beyond_usual(timeline, links, names, track, marks);
+  const BusyParts parts(timeline, track, beyond, waits, held_up);
+  parts.set_parts(whole, summary.whole);
   const bool has_steps = !marks.steps.empty();
   const Window work = has_steps ? whole : steady_part(timeline, links, track, pieces, whole);
   std::vector<Nanoseconds> bounds =
@@ -301,17 +312,20 @@ TraceSummary summarize(const Timeline& timeline) {
   summary.time = window == whole ? summary.whole
                                  : breakdown(window, split_busy(timeline, track, window), pieces);
   summary.time.awaited_communication = to_seconds(covered(communication, held_up, window));
+  parts.set_parts(window, summary.time);
   if (has_steps) {
-    summary.steps = measure_steps(marks, bounds, timeline, track, pieces);
+    summary.steps =
+        measure_steps(marks, bounds, timeline, track, pieces, parts.beside_allocation());
     summary.steps.first_apart = apart.first;
     summary.steps.last_apart = apart.last;
   }
   expose_waits(pieces, window, waits);
+  expose_waits(parts.beside_allocation(), window, waits);
   PythonSites sites(timeline, links);
   if (!track.rows.empty() && timeline.calls.time.size() > 0) {
     Replay replay(timeline, links, track, split, waits, host_window,
                   has_steps ? marks.steps.front().end : host_window.end);
-    summary.path = critical_path(timeline, links, track, waits, replay, sites, bounds);
+    summary.path = critical_path(timeline, links, track, waits, pieces, replay, sites, bounds);
     Predictions predictions = predict(replay, timeline, links, waits, marks, host_window,
                                       window.start - host_window.start, summary.time);
     summary.predictions = std::move(predictions.remedies);
@@ -326,7 +340,8 @@ TraceSummary summarize(const Timeline& timeline) {
     view.step_count = marks.steps.size();
     view.has_steps = true;
   }
-  fill_tables(view, track, names, held_up, summary);
+  fill_tables(view, track, names, held_up, beyond, summary);
+  summary.stretched = stretched_runs(timeline, track, beyond);
   summary.queue = launch_queue(timeline, links, track, whole);
   summary.host_work = tabulate_other_work(timeline, links, waits, host_window);
   find_patterns(view, track, names, pieces, window, summary);

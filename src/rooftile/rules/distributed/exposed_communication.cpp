@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -24,6 +25,7 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 In a trace: collectives that run while nothing computes and hold computation up, for a visible share of
 the step: the next kernels were launched already, or the host waited for the GPU before it launched them.
+Where most of that time is waiting for ranks that come later, in the trace of one rank, the finding says so.
 
 In a script: a program with `DistributedDataParallel` or `accelerator.prepare` that runs backward on each
 micro-batch while the optimizer steps only after several, without `no_sync` or its relatives.
@@ -44,19 +46,22 @@ training: prefetch the next layer's weights. Tensor-parallel GEMMs cannot hide t
 same way: use fewer ranks per group, sequence parallelism, or kernels that overlap the two. All-to-all of
 experts or embedding tables: work on another batch meanwhile. Gradients that are reduced one by one: in
 buckets. The finding names the remedy for the kind of collective that is exposed longest.
+Waiting: compare the traces of all ranks, and even out their work.
 
 ## How the saving is estimated
-From a trace. High: the exposed time in which computation waits, less what several traces show to be waiting
-for other ranks, which other rules report. The low end is 0: what can overlap depends on the program. Half is
-assumed likely, but of small messages that take long only what they would take over a slow link (1 GB/s),
-and no more than a replay of the recording saves without collectives. Of gradients that are reduced one by
-one the idle time between one collective and the next counts too, all of it. From a script alone nothing is
-estimated.
+From a trace. High: the exposed time in which computation waits, less the waiting for other ranks, and of an
+exchange that other work can hide no more than the GPU computes. Waiting is what a run takes beyond the
+fastest run of its kind and group that moves as much or more, or beyond 100 µs and the message at 1 GB/s; with
+the traces of several ranks also what it takes beyond the shortest among the ranks. The low end is 0: what can
+overlap depends on the program. Half is assumed likely, and no more than a replay of the recording saves
+without collectives. Of gradients that are reduced one by
+one the idle time between one collective and the next counts too, all of it. For waiting and from a script
+alone nothing is estimated.
 
 ## When not to
 - Some of it has no work to hide behind, such as the last bucket of the gradients.
-- A trace of a few steps may contain the first step, in which NCCL connects: of four runs or more, what
-  a few take ten times as long as the others is not counted.
+- A trace of a few steps may contain the first step, in which NCCL connects: waiting in one or two runs
+  alone is not reported.
 - A collective that ends before the host has launched what follows costs nothing: not counted.
 - DataParallel, which has no such exchange.
 - Scripts: a count of micro-batches that is 1 by default: information.
@@ -77,7 +82,6 @@ constexpr std::size_t kMostTold = 3;
 // Of the backward pass. In order, three buckets of equal size begin at a third.
 constexpr double kLate = 0.6;
 constexpr std::int64_t kFewestBuckets = 3;
-constexpr double kMostElementBytes = 4;
 
 Seconds mean_waiting(std::span<const TraceSummary> ranks, const TraceSummary& trace) {
   const std::vector<Seconds> waits = waits_of_ranks(ranks);
@@ -150,7 +154,7 @@ Traffic main_traffic(const TraceSummary& trace) {
     traffic.kind = kind_of(use);
     traffic.place = place_of(use);
     traffic.count += use.count;
-    traffic.awaited += use.awaited;
+    traffic.awaited += std::max(Seconds(), use.awaited - use.waiting);
     traffic.is_named = traffic.is_named && is_named(use);
     traffic.is_oneshot = traffic.is_oneshot && is_oneshot(use);
     traffic.has_oneshot = traffic.has_oneshot || is_oneshot(use);
@@ -315,6 +319,31 @@ Fix propose_for_tensor_parallel(const TraceSummary& trace, const Traffic& traffi
       Exactness::exact_arithmetic};
 }
 
+bool is_named_in(const TraceSummary& trace, std::initializer_list<std::string_view> words) {
+  const auto is_one = [&](std::string_view name) { return contains_any(lower(name), words); };
+  const auto is_of = [&](const OpUse& use) {
+    return is_one(use.name) || is_one(use.site.module) || is_one(use.site.source.file) ||
+           std::ranges::any_of(use.kernels, is_one, &KernelUse::name);
+  };
+  return std::ranges::any_of(trace.ops, is_of) ||
+         std::ranges::any_of(trace.orphans, is_one, &KernelUse::name) ||
+         std::ranges::any_of(trace.modules, is_one, &PlaceUse::name) ||
+         std::ranges::any_of(trace.annotations, is_one, &PlaceUse::name);
+}
+
+bool has_experts(const TraceSummary& trace) {
+  return is_named_in(trace, {"moe", "expert", "deep_ep", "dpsk::ep", "grouped_gemm"});
+}
+
+bool shards_layers(const TraceSummary& trace) {
+  return is_named_in(trace, {"fsdp", "fullysharded", "fully_shard", "deepspeed", "zero3"});
+}
+
+// More ranks than the machine has GPUs, where the recording lists several.
+bool spans_nodes(const TraceSummary& trace) {
+  return trace.listed_devices > 1 && trace.world_size.value_or(0) > trace.listed_devices;
+}
+
 Fix propose_for_all_to_all(const TraceSummary& trace) {
   if (looks_up_embeddings(trace)) {
     return {
@@ -322,9 +351,18 @@ Fix propose_for_all_to_all(const TraceSummary& trace) {
         "compute (TorchRec's TrainPipelineSparseDist), and send them in 16 or 8 bits",
         Exactness::changes_numerics};
   }
+  if (!has_experts(trace)) {
+    return {
+        "Let other work run beside the exchange: another micro-batch, or the parts of this one "
+        "that "
+        "have arrived",
+        Exactness::exact_arithmetic};
+  }
   return {
-      "Hide dispatch and combine behind other work (a second micro-batch, shared experts), and "
-      "keep expert-parallel groups within a node",
+      spans_nodes(trace)
+          ? "Hide dispatch and combine behind other work (a second micro-batch, shared experts), "
+            "and keep expert-parallel groups within a node"
+          : "Hide dispatch and combine behind other work (a second micro-batch, shared experts)",
       Exactness::exact_arithmetic};
 }
 
@@ -352,18 +390,39 @@ Fix propose_for_send_and_receive(const TraceSummary& trace) {
       Exactness::exact_arithmetic};
 }
 
-Fix propose(const TraceSummary& trace) {
-  const Traffic traffic = main_traffic(trace);
+// Weights or the optimizer's states in parts, one on each rank.
+Fix propose_for_shards(const TraceSummary& trace, const Traffic& traffic) {
+  if (shards_layers(trace)) {
+    return {"Prefetch the next layer's weights while this one computes (FSDP prefetch settings)",
+            Exactness::exact_arithmetic};
+  }
+  if (traffic.place == Place::after_backward) {
+    return {
+        "Start each reduce-scatter during the backward pass, when its gradient is ready, and "
+        "gather "
+        "updated weights beside the rest of the optimizer or the next forward pass",
+        Exactness::exact_arithmetic};
+  }
+  return {
+      "Start each reduce-scatter when its gradient is ready, and each all-gather before its result "
+      "is needed, on a stream beside the computation",
+      Exactness::exact_arithmetic};
+}
+
+// What other work hides is no longer than that work.
+bool needs_other_work(const Traffic& traffic) {
+  return traffic.kind == CollectiveKind::all_to_all ||
+         traffic.kind == CollectiveKind::point_to_point;
+}
+
+Fix propose(const TraceSummary& trace, const Traffic& traffic) {
   switch (traffic.kind.value_or(CollectiveKind::all_reduce)) {
     case CollectiveKind::all_to_all:
       return propose_for_all_to_all(trace);
     case CollectiveKind::all_gather:
     case CollectiveKind::reduce_scatter:
       if (!trains(trace)) return propose_for_tensor_parallel(trace, traffic);
-      return {
-          "Prefetch the next layer's weights while this one computes (FSDP prefetch settings), "
-          "and shard within the fast links",
-          Exactness::exact_arithmetic};
+      return propose_for_shards(trace, traffic);
     case CollectiveKind::point_to_point:
       if (!traffic.is_named) return propose_for_send_and_receive(trace);
       return {
@@ -379,20 +438,6 @@ Fix propose(const TraceSummary& trace) {
   }
 }
 
-// Generous times of the messages alone, over slow links; empty where a size is not recorded.
-std::optional<Seconds> plausible_transfer(const TraceSummary& trace) {
-  constexpr Seconds kSlowestStart = microseconds(100);
-  constexpr BytesPerSecond kSlowLink(1e9);
-  Seconds time;
-  for (const CollectiveUse& use : trace.collectives) {
-    const std::int64_t elements = std::max(use.shape.in_elements, use.shape.out_elements);
-    if (elements <= 0) return std::nullopt;
-    const Bytes bytes(kMostElementBytes * static_cast<double>(elements));
-    time += (kSlowestStart + bytes / kSlowLink) * static_cast<double>(use.count);
-  }
-  return time * window_part(trace);
-}
-
 // What a replay of the recording saves where collectives take no time. Where no wait of the host
 // was recorded, its time in them looks like work, and the replay tells nothing.
 std::optional<Seconds> saved_without(const TraceSummary& trace) {
@@ -403,35 +448,49 @@ std::optional<Seconds> saved_without(const TraceSummary& trace) {
   return std::nullopt;
 }
 
-// Runs of one collective that take many times as long as the others: NCCL connects, or another
-// rank is still loading. What they take beyond the others is no part of a steady pass.
-struct LongRuns {
-  Seconds beyond, longest;
-  std::int64_t count = 0;
-};
-
-LongRuns runs_unlike_others(const TraceSummary& trace) {
-  constexpr std::int64_t kFewest = 4;
-  constexpr double kTimes = 10;
-  constexpr Seconds kLong = milliseconds(10);
-  LongRuns found;
+// What one or two runs wait is how this recording went; more of them are how the program runs.
+bool is_recurring(const TraceSummary& trace) {
+  std::vector<Seconds> waits;
+  Seconds all;
   for (const CollectiveUse& use : trace.collectives) {
-    if (std::ssize(use.runs) < kFewest) continue;
-    const Seconds usual = median(use.runs);
-    LongRuns of_use;
+    if (use.waiting <= Seconds() || use.runs.empty()) continue;
+    const Seconds fastest = std::ranges::min(use.runs);
     for (const Seconds run : use.runs) {
-      if (run < kTimes * usual || run < kLong) continue;
-      of_use.beyond += run - usual;
-      of_use.longest = std::max(of_use.longest, run);
-      ++of_use.count;
+      waits.push_back(run - fastest);
+      all += run - fastest;
     }
-    if (kFewest * of_use.count > std::ssize(use.runs)) continue;  // how the program runs
-    found.beyond += std::min(of_use.beyond, use.awaited);
-    found.longest = std::max(found.longest, of_use.longest);
-    found.count += of_use.count;
   }
-  found.beyond = found.beyond * window_part(trace);
-  return found;
+  std::ranges::sort(waits, std::greater{});
+  constexpr std::size_t kFew = 2;
+  Seconds few;
+  for (std::size_t i = 0; i < std::min(kFew, waits.size()); ++i) few += waits[i];
+  return few < threshold::kMost * all;
+}
+
+// The collective in which most is waited.
+const CollectiveUse* longest_awaited(const TraceSummary& trace) {
+  const auto found = std::ranges::max_element(trace.collectives, {}, &CollectiveUse::waiting);
+  return found == trace.collectives.end() || found->runs.empty() ? nullptr : &*found;
+}
+
+// Other ranks come later than this one: no overlap mends that.
+std::vector<TraceCase> judge_waiting(const TraceSummary& trace, Seconds waiting) {
+  if (waiting < kMinShare * trace.time.span || !is_recurring(trace)) return {};
+  const CollectiveUse* use = longest_awaited(trace);
+  Finding finding = about_trace(
+      trace,
+      fmt::format("this rank waits {} in collectives for ranks that come later: {}",
+                  cost_text(trace, waiting),
+                  use == nullptr ? ""
+                                 : fmt::format("{} takes {} at best and up to {}", name_of(*use),
+                                               time_text(std::ranges::min(use->runs)),
+                                               time_text(std::ranges::max(use->runs)))),
+      {"Record all ranks and compare them (rooftile check with one trace of each): even out their "
+       "work, or find what holds the late ones up. Overlap does not shorten this",
+       Exactness::not_applicable});
+  finding.own_level = Level::advice;
+  finding.evidence = largest(trace);
+  return {{"waiting", std::move(finding)}};
 }
 
 // `between` of idle time between the collectives, `loop` in them.
@@ -446,44 +505,40 @@ void tell_loop(const TraceSummary& trace, Seconds between, Seconds loop, Finding
 
 std::vector<Finding> check(std::span<const TraceSummary> ranks) {
   return judge_ranks(ranks, [&](const TraceSummary& trace) -> std::vector<TraceCase> {
-    const LongRuns apart = runs_unlike_others(trace);
-    const Seconds awaited = std::max(Seconds(), trace.time.awaited_communication - apart.beyond);
-    const Seconds waiting = std::min(awaited, mean_waiting(ranks, trace));
+    const Seconds awaited = trace.time.awaited_communication;
+    const Seconds among_ranks = mean_waiting(ranks, trace);
+    const Seconds waiting =
+        std::min(awaited, std::max(trace.time.awaited_rank_waiting, among_ranks));
     const Seconds transfer = awaited - waiting;
-    const Seconds plausible = std::min(transfer, plausible_transfer(trace).value_or(transfer));
-    const Seconds likely = std::min(0.5 * plausible, saved_without(trace).value_or(transfer));
-    const bool mostly_waits = plausible < 0.5 * transfer;
+    // Other rules compare the ranks where there are several.
+    const bool is_alone = among_ranks <= Seconds();
+    if (is_alone && (trace.overlaps_exchanges || (waiting > transfer && is_recurring(trace)))) {
+      return judge_waiting(trace, waiting);
+    }
+    const Traffic traffic = main_traffic(trace);
+    const Seconds most =
+        needs_other_work(traffic) ? std::min(transfer, trace.time.compute) : transfer;
+    const Seconds likely = std::min(0.5 * most, saved_without(trace).value_or(most));
     // Collectives one after another, each launched when the last is done, cost the time between
     // too.
-    const Fix fix = propose(trace);
+    const Fix fix = propose(trace, traffic);
     const Seconds between = is_bucketing(fix) ? trace.between_collectives : Seconds();
     const Seconds loop = between > Seconds() ? trace.time.exposed_communication : transfer;
-    if (transfer + between < kMinShare * trace.time.span) return {};
-    Range<Seconds> gain{Seconds(0), likely, transfer};
+    if (most + between < kMinShare * trace.time.span) return {};
+    Range<Seconds> gain{Seconds(0), likely, most};
     if (between > Seconds()) {
       gain.expected = 0.5 * transfer + between;
       gain.high = loop + between;
     }
     Finding finding = about_trace(
         trace,
-        fmt::format("computation waits {} for communication ({} of all communication){}{}",
+        fmt::format("computation waits {} for communication ({} of all communication){}",
                     cost_text(trace, transfer), share_text(transfer / trace.time.communication),
                     waiting > Seconds(0) ? fmt::format(", beside {} for ranks that come later",
                                                        time_text(per_step(trace, waiting)))
-                                         : "",
-                    mostly_waits ? "; the messages are small, so most of it is waiting for ranks "
-                                   "that come later"
-                                 : ""),
+                                         : ""),
         fix, gain);
     tell_loop(trace, between, loop, finding);
-    if (apart.count > 0 && apart.beyond > Seconds()) {
-      finding.message += fmt::format(
-          "; {} not counted: {} up to {}, far longer than the others (NCCL connects, or another "
-          "rank comes late)",
-          time_text(per_step(trace, apart.beyond)),
-          apart.count == 1 ? "one run takes" : fmt::format("{} runs take", apart.count),
-          time_text(apart.longest));
-    }
     finding.evidence = largest(trace);
     if (const double late = wait_for_first_bucket(trace.gradients); late > kLate) {
       const GradientReductions& gradients = trace.gradients;

@@ -11,8 +11,9 @@ namespace distributed_small_collectives_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-Many collectives of small messages, less than 256 KiB each on average, that run while nothing
-computes.
+Many collectives of small messages, less than 256 KiB each on average, one directly behind the other while
+nothing computes. What computation lies between may depend on one and give the input of the next: those
+are not counted.
 
 ## Why it costs time
 A small collective takes some ten microseconds however little it moves: the ranks have to find each
@@ -21,16 +22,15 @@ other first. A hundred of them cost what one of hundred times the size does not.
 ## How to fix
 Join them: one flat buffer, larger DDP buckets, `all_reduce_coalesced`, metrics packed into one
 tensor and reduced every so many steps. Normalisations that synchronise their statistics in each
-layer are rarely worth it at ordinary batch sizes. Tensor-parallel layers need each all-reduce before the
-next one: use fewer ranks or larger batches.
+layer are rarely worth it at ordinary batch sizes.
 
 ## How the saving is estimated
-High: their exposed time less what the bytes take at the rate of the GPU's links. Low: 0, since some
-depend on each other. Half is assumed likely.
+High: of those that follow one another the usual (median) time, less what the bytes take at the rate of the
+GPU's links. Low: 0, since some depend on each other. Half is assumed likely.
 
 ## When not to
 - Reductions whose result the next operation needs cannot wait for others.
-- Part of the run time may be waiting for a slower rank: more than 100 µs each is not counted.
+- Waiting for other ranks is not counted: joining collectives does not shorten it.
 
 ## Evidence
 - PyTorch DDP note, "Internal Design": gradients are reduced in buckets because collectives on large
@@ -39,15 +39,11 @@ depend on each other. Half is assumed likely.
 
 constexpr double kSmall = 256 * 1024;  // bytes; below it NCCL's time hardly depends on the size
 constexpr std::int64_t kManyPerStep = 10;
-constexpr Seconds kSlowest = microseconds(100);  // of one small collective, across nodes
-
-constexpr double kTensorParallel = 0.25;  // of the runs, in the forward pass
 
 struct Smalls {
   std::int64_t count = 0;
   Seconds time, awaited;
   double bytes = 0;
-  Seconds in_layers;  // of `awaited`: all-reduces of tensor-parallel layers
 };
 
 Smalls small_ones(const TraceSummary& trace) {
@@ -57,28 +53,16 @@ Smalls small_ones(const TraceSummary& trace) {
     const double bytes =
         static_cast<double>(elements) * static_cast<double>(element_bytes(use.shape.dtype));
     if (bytes <= 0 || bytes >= kSmall) continue;  // 0: not recorded
-    all.count += use.count;
-    all.time += use.time;
+    if (use.back_to_back == 0 || use.runs.empty()) continue;
+    const double count = static_cast<double>(use.back_to_back);
+    const Seconds usual = median(use.runs);
+    all.count += use.back_to_back;
+    all.time += usual * count;
     // What is longer is waiting for another rank.
-    const Seconds awaited =
-        std::min(use.awaited, kSlowest * static_cast<double>(use.count)) * window_part(trace);
-    all.awaited += awaited;
-    const bool is_in_layers =
-        kind_of(use) == CollectiveKind::all_reduce && forward_share(use) > kTensorParallel;
-    if (is_in_layers) all.in_layers += awaited;
-    all.bytes += bytes * static_cast<double>(use.count);
+    all.awaited += std::min(usual * count, use.awaited) * window_part(trace);
+    all.bytes += bytes * count;
   }
   return all;
-}
-
-// A layer's all-reduce cannot wait for that of the next.
-Fix propose(const Smalls& smalls) {
-  if (2 * smalls.in_layers > smalls.awaited) {
-    return {"Layers this small do not pay for tensor parallelism: fewer ranks, or a larger batch",
-            Exactness::exact_arithmetic};
-  }
-  return {"Join them into a few large collectives (one flat buffer, larger buckets)",
-          Exactness::exact_arithmetic};
 }
 
 std::vector<Finding> check(const RuleInput& input) {
@@ -94,11 +78,15 @@ std::vector<Finding> check(const RuleInput& input) {
         const Seconds most = std::max(Seconds(0), smalls.awaited - transfer);
         Finding finding = about_trace(
             trace,
-            fmt::format("{} of {} on average run alone, and computation waits {} for them",
-                        count_text(trace, window_count(trace, smalls.count), "small collective"),
-                        bytes_text(Bytes(smalls.bytes / static_cast<double>(smalls.count))),
-                        cost_text(trace, smalls.awaited)),
-            propose(smalls), Range<Seconds>{Seconds(0), 0.5 * most, most});
+            fmt::format(
+                "{} of {} on average run one behind the other, and computation waits {} for "
+                "them",
+                count_text(trace, window_count(trace, smalls.count), "small collective"),
+                bytes_text(Bytes(smalls.bytes / static_cast<double>(smalls.count))),
+                cost_text(trace, smalls.awaited)),
+            {"Join them into a few large collectives (one flat buffer, larger buckets)",
+             Exactness::exact_arithmetic},
+            Range<Seconds>{Seconds(0), 0.5 * most, most});
         finding.count = smalls.count;
         finding.evidence = {Evidence::measured(fmt::format(
             "{} each on average, {} in all",

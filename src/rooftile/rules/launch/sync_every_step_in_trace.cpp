@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "rooftile/analysis/trace/collectives.h"
 #include "rooftile/analysis/trace/host_copies.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
@@ -28,11 +29,25 @@ bool is_between_passes(const TraceSummary& trace, const SyncUse& sync) {
   return trace.steps.durations.empty() && sync.site.op.empty() && sync.count < kFew;
 }
 
+// Whether the wait is part of large copies with memory that is not pinned, which the rule on those
+// tells of: a call copies and waits at once.
+bool is_told_as_copy(const TraceSummary& trace, const SyncUse& sync) {
+  constexpr double kLarge = 64 * 1024;  // bytes; below it the start takes as long as the transfer
+  if (sync.call.find("Memcpy") == std::string::npos) return false;
+  Seconds exposed;
+  for (const CopyUse& copy : trace.copies) {
+    const double bytes = static_cast<double>(copy.shape.bytes);
+    const bool is_large = copy.shape.pageable && bytes > kLarge * static_cast<double>(copy.count);
+    if (is_large && copy.site == sync.site) exposed += copy.exposed;
+  }
+  return exposed >= sync.exposed && is_visible(trace, exposed);
+}
+
 std::map<std::string, Waits> waits_by_place(const TraceSummary& trace) {
   std::map<std::string, Waits> places;
   for (const SyncUse& sync : trace.syncs) {
     if (waits_for_upload(trace, sync)) continue;
-    if (is_between_passes(trace, sync)) continue;
+    if (is_between_passes(trace, sync) || is_told_as_copy(trace, sync)) continue;
     Waits& waits = places[key_of(sync)];
     if (waits.largest == nullptr || sync.exposed > waits.largest->exposed) waits.largest = &sync;
     // One read of a value is a copy and a wait: two calls of the runtime, one event.
@@ -83,6 +98,15 @@ Fix propose(const TraceSummary& trace, const SyncUse& sync) {
   if (has("item") || has("local_scalar_dense") || has("is_nonzero") || has("equal")) {
     return {"Keep the value on the device (accumulate there) and read it every so many steps",
             Exactness::bit_exact};
+  }
+  const bool exchanges = std::ranges::any_of(trace.collectives, [](const CollectiveUse& use) {
+    return kind_of(use) == CollectiveKind::all_to_all;
+  });
+  if (exchanges && (has("copy") || has("to") || has("list"))) {
+    return {
+        "Where the host reads how much each rank sends (split sizes): keep the counts on the GPU, "
+        "with buffers padded to a fixed size, or read them a layer ahead; other values less often",
+        Exactness::exact_arithmetic};
   }
   if (has("copy") || has("to")) {
     return {
