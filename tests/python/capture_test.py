@@ -671,6 +671,8 @@ class Capture(unittest.TestCase):
             capture(nn.Sequential(nn.LazyLinear(4), nn.LazyBatchNorm1d()), Input((2, 8)))
         with self.assertRaisesRegex(CaptureError, "no gradient"):
             train(nn.Identity(), Input((2, 8)))
+        with self.assertRaisesRegex(CaptureError, r"the input is empty: its shape is \(0, 8\)"):
+            capture(nn.Linear(8, 8), Input((0, 8)))
         with self.assertRaises(ValueError):
             capture(nn.Identity(), Input((2, 8)), mode="decode")
 

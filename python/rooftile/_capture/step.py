@@ -229,6 +229,8 @@ class _Pass:
             _convert(model, wanted)
             args, kwargs = _converted(args, wanted), _converted(kwargs, wanted)
         given = list(_tensors_in((args, kwargs)))
+        if given and not any(tensor.numel() for tensor in given):
+            raise CaptureError(f"the input is empty: its shape is {tuple(given[0].shape)}")
         facts = _Facts(model, given, real)
         modules = ModuleStack(model)
         recorder = Recorder(modules)
