@@ -508,7 +508,10 @@ def _converted_in_the_pass() -> Iterator[None]:
     """`Module.to` within the pass gives fake weights other content: PyTorch would exchange tensors, which it cannot
     where something refers to them.
     """
-    swap = torch.utils.swap_tensors
+    swap = getattr(torch.utils, "swap_tensors", None)  # since PyTorch 2.3
+    if swap is None:
+        yield
+        return
 
     def exchange(old: torch.Tensor, new: torch.Tensor) -> None:
         if isinstance(old, FakeTensor):
