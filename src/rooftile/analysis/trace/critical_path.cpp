@@ -204,7 +204,8 @@ class PathWalk {
   void add(PathKind kind, Nanoseconds start, std::uint32_t name, const SiteQuery& query) {
     if (const Nanoseconds length = go_back_to(start)) sums_.ask(step_, kind, name, length, query);
   }
-  void add_work(Nanoseconds start, std::uint32_t call);
+  void add_work(Nanoseconds start, std::uint32_t call, std::uint32_t before);
+  std::uint32_t outermost_op(std::uint32_t call) const;
   bool is_around_all(std::uint32_t op) const;
   void add_pause(Nanoseconds start);
   void go_back_on_gpu();
@@ -304,8 +305,10 @@ void PathWalk::go_back_on_host() {
 }
 
 void PathWalk::go_back_in_wait(const HostWait& wait) {
-  const std::uint32_t name = !wait.is_call ? wait.row == kNone ? 0 : timeline_.ops.name[wait.row]
-                                           : timeline_.calls.name[wait.row];
+  const bool names_nothing = wait.row == kNone || (!wait.is_call && is_around_all(wait.row));
+  const std::uint32_t name = names_nothing  ? 0
+                             : wait.is_call ? timeline_.calls.name[wait.row]
+                                            : timeline_.ops.name[wait.row];
   // Also where the recorder waits.
   const bool is_for_gpu = wait.cause == IdleCause::synchronization ||
                           wait.cause == IdleCause::copy || wait.cause == IdleCause::outside;
@@ -327,9 +330,10 @@ bool PathWalk::is_around_all(std::uint32_t op) const {
   return is_step || lasts_all(timeline_.ops.time.duration(op), whole_.span());
 }
 
-// Host work that leads to a launch: of the outermost operator around it since that began, before
-// of the ranges around, and before those of nothing that was recorded.
-void PathWalk::add_work(Nanoseconds start, std::uint32_t call) {
+// Host work from one launch, `before`, to the next: of the outermost operator around this one since
+// it began, that of the ranges around, of nothing that was recorded, and of the operator around the
+// one before until it ended.
+void PathWalk::add_work(Nanoseconds start, std::uint32_t call, std::uint32_t before) {
   if (call == kNone) return add(PathKind::host, start, 0);
   const std::uint16_t thread = timeline_.calls.thread[call];
   std::vector<std::uint32_t> around;
@@ -339,11 +343,25 @@ void PathWalk::add_work(Nanoseconds start, std::uint32_t call) {
     if (is_op) around.clear();
     around.push_back(op);
   }
+  const bool is_same_thread = before != kNone && timeline_.calls.thread[before] == thread;
+  const std::uint32_t last = is_same_thread ? outermost_op(before) : kNone;
+  const Nanoseconds left =
+      last == kNone ? start : std::clamp(timeline_.ops.time.end(last), start, std::max(start, at_));
   for (const std::uint32_t op : around) {
-    const Nanoseconds from = std::max(start, timeline_.ops.time.start(op));
+    const Nanoseconds from = std::max(op == last ? start : left, timeline_.ops.time.start(op));
     add(PathKind::host, from, 0, {thread, std::min(at_, called(call)), op});
   }
-  add(PathKind::host, start, 0, {thread, std::max(start, at_ - 1), kNone});
+  add(PathKind::host, left, 0, {thread, std::max(left, at_ - 1), kNone});
+  add(PathKind::host, start, 0, {thread, start, last});
+}
+
+// Around a call; kNone outside of operators.
+std::uint32_t PathWalk::outermost_op(std::uint32_t call) const {
+  std::uint32_t outermost = kNone;
+  for (std::uint32_t op = links_.call_op[call]; op != kNone; op = links_.op_parent[op]) {
+    if (timeline_.ops.kind[op] == HostKind::op) outermost = op;
+  }
+  return outermost;
 }
 
 // The host's way from `start` to here, cut where it launched: each part leads to a launch.
@@ -354,10 +372,10 @@ void PathWalk::add_host_work(Nanoseconds start) {
   std::uint32_t call = launch == launches_.begin() ? kNone : *(launch - 1);
   while (launch != launches_.begin() && called(*(launch - 1)) > start) {
     --launch;
-    if (called(*launch) < at_) add_work(called(*launch), call);
+    if (called(*launch) < at_) add_work(called(*launch), call, *launch);
     call = *launch;
   }
-  add_work(start, call);
+  add_work(start, call, kNone);
 }
 
 }  // namespace

@@ -277,6 +277,20 @@ void find_patterns(HostView& view, const GpuTrack& track, const KernelNames& nam
   summary.between_collectives = idle_between_collectives(view.timeline, track, pieces, window);
 }
 
+void take(Predictions predictions, TraceSummary& summary) {
+  summary.predictions = std::move(predictions.remedies);
+  summary.replayed_span = predictions.replayed_span;
+  summary.kernel_time_share = predictions.kernel_time_share;
+  summary.copy_time_share = predictions.copy_time_share;
+}
+
+void set_steps(const StepMarks& marks, HostView& view) {
+  if (marks.steps.empty()) return;
+  view.first_end = marks.steps.front().end;
+  view.step_count = marks.steps.size();
+  view.has_steps = true;
+}
+
 }  // namespace
 
 TraceSummary summarize(const Timeline& timeline) {
@@ -326,20 +340,13 @@ TraceSummary summarize(const Timeline& timeline) {
     Replay replay(timeline, links, track, split, waits, host_window,
                   has_steps ? marks.steps.front().end : host_window.end);
     summary.path = critical_path(timeline, links, track, waits, pieces, replay, sites, bounds);
-    Predictions predictions = predict(replay, timeline, links, waits, marks, host_window,
-                                      window.start - host_window.start, summary.time);
-    summary.predictions = std::move(predictions.remedies);
-    summary.replayed_span = predictions.replayed_span;
-    summary.kernel_time_share = predictions.kernel_time_share;
-    summary.copy_time_share = predictions.copy_time_share;
+    take(predict(replay, timeline, links, waits, marks, host_window,
+                 window.start - host_window.start, summary.time),
+         summary);
   }
 
   HostView view{timeline, links, waits, sites, host_window};
-  if (has_steps) {
-    view.first_end = marks.steps.front().end;
-    view.step_count = marks.steps.size();
-    view.has_steps = true;
-  }
+  set_steps(marks, view);
   fill_tables(view, track, names, held_up, beyond, summary);
   summary.stretched = stretched_runs(timeline, track, beyond);
   summary.queue = launch_queue(timeline, links, track, whole);

@@ -35,6 +35,7 @@ High: the GPU's idle time that follows from it. Low: half of that, because the n
 host up may take over; 0 where one step was recorded.
 
 ## When not to
+- An optimizer's step has to follow the gradients: not reported.
 - At the start of a program or the end of an epoch: only what comes back in the steps is reported,
   or is inside the only one that was marked, or long in a recording without steps. Whether it comes
   back there, the reader knows.
@@ -196,6 +197,8 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   for (const JoinedWork& joined : joined_work(trace)) {
     const HostWorkUse& work = joined.work;
     if (work.cause != IdleCause::host_work || work.name.empty()) continue;
+    // It follows the gradients: launch/host-bound and the rules on optimizers tell of it.
+    if (work.name.starts_with("Optimizer.step#")) continue;
     if (work.count < fewest(trace) && !is_long_in_one_run(trace, work)) continue;
     // What an operator does once may be its set-up.
     if (is_operator(work) && is_one_marked_step(trace)) continue;
