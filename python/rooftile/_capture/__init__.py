@@ -6,7 +6,8 @@ How a capture is made:
    `values` keeps those values that no weight decides: lengths, masks. Where the pass needs others
    (`.item()` of a loss) it runs once more on real CPU tensors.
 2. `recorder` writes down every ATen operator as the dispatcher sees it, with the module and the
-   source line around it, and each allocation and release.
+   source line around it, and each allocation and release. `refusals` refuses what PyTorch's
+   shape functions take and its operators do not, and says where an error came from.
 3. `whole` and `autocast` make the CPU pass take the operators that a GPU takes: fused attention
    and dropout, one cuDNN operator for an LSTM, CUDA's list of casts. `device` reads "cuda" as the
    device of the recording.
