@@ -108,11 +108,6 @@ bool is_plain_step(const SourceFacts& facts, const Loop& loop) {
 
 }  // namespace
 
-bool runs_many_passes(const SourceFacts& facts, const Loop& loop) {
-  return (loop.backward != nullptr && is_in_inner_loop(facts, *loop.backward, loop)) ||
-         asks_for_gradients_inside(facts, loop);
-}
-
 std::vector<const Loop*> step_loops_of(const SourceFacts& facts, const Statement& statement) {
   std::vector<const Loop*> loops;
   for (const Way& way : ways_to(facts, statement)) {

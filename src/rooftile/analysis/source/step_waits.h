@@ -10,9 +10,6 @@ namespace rooftile::source {
 // The training loops on whose steps the statement runs; the only one of its programs where the way
 // there is not seen, as to the forward of a module.
 std::vector<const Loop*> step_loops_of(const SourceFacts& facts, const Statement& statement);
-// Whether each pass of the loop computes gradients in a loop inside, over tasks or parts of a
-// batch: what comes once beside them costs little.
-bool runs_many_passes(const SourceFacts& facts, const Loop& loop);
 // Whether the host waits in each step of the loop by nature: for actions for an environment, the
 // input of an algorithm for the host, or whether a scaled gradient overflowed. What other waits
 // cost is then little.

@@ -36,12 +36,12 @@ class Search {
   void add_network(const Expr& network) {
     const Type& type = *network.type;
     if (type.frozen || type.is(TypeKind::loss) || is_named_loss(last_name(&network))) return;
-    if (type.class_def == nullptr && type.made_by == nullptr) {
+    if (type.classes().empty() && type.made_by == nullptr) {
       parts_.is_complete = false;
       return;
     }
     ++networks_;
-    if (type.class_def != nullptr) add_class(*type.class_def);
+    for (const ClassDef* def : type.classes()) add_class(*def);
     if (type.made_by == nullptr) return;
     add_made(*type.made_by);
   }

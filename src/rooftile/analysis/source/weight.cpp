@@ -11,6 +11,7 @@
 #include "rooftile/base/text.h"
 #include "rooftile/script/reach/programs.h"
 #include "rooftile/script/reach/reach.h"
+#include "rooftile/script/reach/refused.h"
 #include "rooftile/script/reach/superseded.h"
 #include "rooftile/script/reach/sure.h"
 #include "rooftile/script/reach/unused.h"
@@ -20,8 +21,7 @@ namespace rooftile::source {
 namespace {
 
 struct Weights {
-  std::unordered_map<const Program*, NetworkSize> sizes;
-  std::unordered_map<const Program*, bool> on_cpu;
+  std::unordered_map<const Program*, bool> large, on_cpu;
 };
 
 // One that a run with the defaults is sure to make.
@@ -79,17 +79,18 @@ bool all(const std::vector<const Program*>& programs, const Test& test) {
 
 }  // namespace
 
-NetworkSize trained_size(const SourceFacts& facts, const Program& program) {
-  auto& known = facts.store().kept<Weights>().sizes;
-  const auto [place, is_new] = known.try_emplace(&program, NetworkSize::unknown);
+bool trains_large_network(const SourceFacts& facts, const Program& program) {
+  auto& known = facts.store().kept<Weights>().large;
+  const auto [place, is_new] = known.try_emplace(&program, false);
   if (!is_new) return place->second;
-  NetworkSize size = NetworkSize::unknown;
-  if (trained_layer(facts, program, large_layer)) {
-    size = NetworkSize::large;
-  } else if (trained_parts(facts, program).is_complete) {
-    size = NetworkSize::small;
+  bool is_large = trained_layer(facts, program, large_layer).has_value();
+  // Of networks to choose from the search follows one: another may be the default's.
+  if (!is_large && trained_layer(facts, program, tensor_core_sized_layer)) {
+    is_large = large_layer(facts, program, [](const Call& made) {
+                 return !made.expr->type->frozen;
+               }).has_value();
   }
-  return known[&program] = size;
+  return known[&program] = is_large;
 }
 
 std::string_view reason_for_little(const SourceFacts& facts, const File& file, std::size_t line,
@@ -105,6 +106,9 @@ std::string_view reason_for_little(const SourceFacts& facts, const File& file, s
   if (training_programs_of(facts, file).empty()) return {};
   const auto programs = programs_at(facts, file, statement_in(file, line));
   if (programs.empty()) return "no program that trains runs this part of the file";
+  if (all(programs, [&](const Program& each) { return lacks_module(facts, each); })) {
+    return "the program imports a module that the project lacks";
+  }
   if (all(programs, [&](const Program& each) { return !takes_steps(each); })) {
     return "the program takes no training step";
   }
@@ -116,9 +120,8 @@ std::string_view reason_for_little(const SourceFacts& facts, const File& file, s
   if (is_lesson && (cost == Cost::of_step || file.is_notebook || is_example(file))) {
     return "a lesson on digits, whose steps are short";
   }
-  const bool is_large = std::ranges::any_of(programs, [&](const Program* each) {
-    return trained_size(facts, *each) == NetworkSize::large;
-  });
+  const bool is_large = std::ranges::any_of(
+      programs, [&](const Program* each) { return trains_large_network(facts, *each); });
   if (!is_large && (cost == Cost::of_step || file.is_notebook)) {
     return "nothing shows that the network is large, and small ones have short steps";
   }

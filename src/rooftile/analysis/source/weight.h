@@ -8,9 +8,8 @@
 
 namespace rooftile::source {
 
-// How large the network is that a program trains, as far as the source tells.
-enum class NetworkSize { unknown, small, large };
-NetworkSize trained_size(const SourceFacts& facts, const Program& program);
+// Whether the network that a run of the program with the defaults trains is seen to be large.
+bool trains_large_network(const SourceFacts& facts, const Program& program);
 
 // What a change makes cheaper.
 enum class Cost {

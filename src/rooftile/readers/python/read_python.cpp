@@ -8,6 +8,7 @@
 #include "rooftile/readers/python/derive.h"
 #include "rooftile/readers/python/hydra.h"
 #include "rooftile/readers/python/inference.h"
+#include "rooftile/readers/python/missing_modules.h"
 #include "rooftile/readers/python/settings.h"
 #include "rooftile/readers/python/source_files.h"
 #include "rooftile/readers/python/torch_version.h"
@@ -105,6 +106,7 @@ Result<SourceFacts> build(std::vector<Candidate> candidates, const PythonOptions
   if (options != nullptr) {
     read_commands(facts);
     read_settings(facts);
+    note_missing_modules(facts);
   }
   leave_unused_callers_out(facts);
   facts.store().is_complete = true;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "rooftile/readers/python/read_python.h"
+#include "rooftile/script/reach/refused.h"
 #include "rooftile/script/reach/unused.h"
 #include "tests/support/temporary_folder.h"
 
@@ -88,6 +89,24 @@ TEST(Settings, SayHowLargeIsWhatTheyMake) {
   ASSERT_TRUE(sizes.contains("Large"));
   const std::map<std::string, std::int64_t, std::less<>> expected{{"width", 224}, {"widths", 4}};
   EXPECT_EQ(sizes.at("Large"), expected);
+}
+
+TEST(Settings, AModuleThatThePackageLacksIsMissed) {
+  TemporaryFolder folder;
+  std::filesystem::create_directories(folder / ".git");
+  std::filesystem::create_directories(folder / "modules");
+  folder.write("modules/networks.py", kNetworks);
+  folder.write("train.py", std::string("from modules.networks import Small\n"
+                                       "from modules.background import Predictor\n") +
+                               kTraining);
+  const std::string path = folder.path().string();
+  const auto facts = read_python({&path, 1});
+  ASSERT_TRUE(facts);
+  EXPECT_EQ(facts->store().kept<LackingModules>().files.size(), 1U);
+  folder.write("modules/background.pyx", "");
+  const auto complete = read_python({&path, 1});
+  ASSERT_TRUE(complete);
+  EXPECT_TRUE(complete->store().kept<LackingModules>().files.empty());
 }
 
 }  // namespace

@@ -388,7 +388,7 @@ std::vector<const Expr*> sizes_of(const Call& maker) {
 }
 
 // From about a megabyte on: known sizes, those of the input where that is large, a square, or an
-// image and the like for each sample. Labels, times and masks of one value a sample are not.
+// image and the like for each sample. Labels, times and masks of one channel are not.
 bool is_large(const SourceFacts& facts, const Call& maker) {
   constexpr double kManyElements = 256 * 1024;
   const std::vector<const Expr*> sizes = sizes_of(maker);
@@ -396,19 +396,20 @@ bool is_large(const SourceFacts& facts, const Call& maker) {
     return has_large_samples(facts, *maker.file);
   }
   double known = 1;
-  std::size_t open = 0;
+  std::size_t open = 0, ones = 0;
   for (const Expr* size : sizes) {
     const Value value = facts.value(size);
     const bool is_known = value.kind == ValueKind::integer;
     known *= is_known ? static_cast<double>(std::max<std::int64_t>(value.integer, 1)) : 1;
     open += is_known ? 0U : 1U;
+    ones += is_known && value.integer == 1 ? 1U : 0U;
   }
   if (known >= kManyElements) return true;
   // A matrix of classes or ways is small.
   const bool is_square = sizes.size() == 2 && open == 2 && maker.method != "eye" &&
                          maker.file->slice(sizes[0]->range) == maker.file->slice(sizes[1]->range);
   constexpr std::size_t kOfImages = 3;
-  return is_square || open >= kOfImages;
+  return is_square || (open >= kOfImages && ones == 0);
 }
 
 // Of an own function what it makes there.

@@ -38,6 +38,7 @@ Not from the source alone. With a recording (`rooftile check train.py trace.json
 time says what there is to gain.
 
 ## When not to
+- Information throughout: what one interval misses the next one has, and the mean is near right.
 - The interval covers an epoch or the whole run, whose end waits anyway.
 - Only loading of data is timed.
 - Something waits behind the forward and backward: `.item()`, `.cpu()`, `synchronize()`, a copy. Over whole
@@ -463,7 +464,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
 }  // namespace timing_without_sync
 
 extern const Rule launch_timing_without_sync{.id = "launch/timing-without-sync",
-                                             .level = Level::advice,
+                                             .level = Level::info,
                                              .cause = Cause::none,
                                              .summary = "GPU work is timed without synchronizing",
                                              .doc = timing_without_sync::kDoc,

@@ -5,7 +5,6 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/own_optimizers.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/analysis/source/step_waits.h"
 #include "rooftile/analysis/source/weight_loops.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
@@ -38,9 +37,8 @@ says what there is to gain.
 - The loop runs every tenth step or more rarely.
 - Networks of fewer than about ten tensors.
 - Loops that only set flags or gradients to None.
-- Networks that nothing shows to be large: information.
-- Before PyTorch 2.0, which the calls need, and once beside many passes of gradients, as in meta-learning:
-  information.
+- Information throughout: large tensors cost bytes rather than launches, many passes of gradients run beside
+  one loop, and only the whole body says which calls fit.
 
 ## Evidence
 - PyTorch documentation, torch.optim, section "Algorithms";
@@ -332,26 +330,6 @@ std::optional<Finding> judge_norms(const SourceFacts& facts, const File& file,
   return describe(file, statement, list, statement);
 }
 
-// Once beside many passes of gradients, as of the tasks of meta-learning.
-bool is_beside_passes(const SourceFacts& facts, const Statement& statement) {
-  const auto loops = step_loops_of(facts, statement);
-  return !loops.empty() && loop_in_step(facts, statement) == nullptr &&
-         std::ranges::all_of(loops,
-                             [&](const Loop* loop) { return runs_many_passes(facts, *loop); });
-}
-
-void lower_if_little(const SourceFacts& facts, const Statement& statement, Finding& finding) {
-  if (facts.runs_before({2, 0})) {
-    finding.own_level = Level::info;
-    finding.evidence.push_back(
-        Evidence::found("the PyTorch that the project names has no call for all of it"));
-  } else if (is_beside_passes(facts, statement)) {
-    finding.own_level = Level::info;
-    finding.evidence.push_back(
-        Evidence::found("each step runs many passes of gradients, and this once"));
-  }
-}
-
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
@@ -361,7 +339,6 @@ std::vector<Finding> find(const SourceFacts& facts) {
       auto finding = judge(facts, *file, *statement);
       if (!finding) finding = judge_norms(facts, *file, *statement);
       if (!finding) continue;
-      lower_if_little(facts, *statement, *finding);
       findings.push_back(std::move(*finding));
     }
   }
@@ -372,7 +349,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
 
 extern const Rule optimizer_per_parameter_loop{
     .id = "optimizer/per-parameter-loop",
-    .level = Level::advice,
+    .level = Level::info,
     .cause = Cause::none,
     .summary = "Python loop updates the weights one by one in every step",
     .doc = optimizer_per_parameter_loop_rule::kDoc,

@@ -13,6 +13,7 @@
 #include "rooftile/analysis/source/tutorials.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/unused.h"
 
 namespace rooftile {
 
@@ -61,6 +62,8 @@ alone nothing is estimated.
 - Programs that train only a linear head, on features computed without gradients or frozen.
 - An option for it exists, even if it is off by default.
 - Networks with depthwise convolutions, which wait for memory more than for arithmetic: information.
+- An `autograd.Function` of the project that calls an extension, and programs that invert matrices, as for
+  coordinates of cameras: information. There autocast goes around the other parts.
 - Networks around Fourier transforms, which take no bf16: information.
 
 ## Evidence
@@ -192,6 +195,53 @@ bool has_depthwise_layer(const SourceFacts& facts, const Program& program) {
   });
 }
 
+// `class Sample(Function)` whose forward calls what no given file defines: an extension, which may
+// take fp32 alone.
+bool calls_extension(const SourceFacts& facts, const Program& program) {
+  return std::ranges::any_of(program.files, [&](const File* file) {
+    return std::ranges::any_of(file->classes, [&](const ClassDef* def) {
+      const FunctionDef* forward = def->is_autograd_function ? def->method("forward") : nullptr;
+      const auto casts = [&](const Expr* decorator) {
+        return contains(file->slice(decorator->range), "custom_fwd");
+      };
+      if (forward == nullptr || is_unused(facts, *def)) return false;
+      if (std::ranges::any_of(forward->decorators, casts)) return false;
+      return std::ranges::any_of(forward->calls, [](const Call* call) {
+        return call->target == nullptr && call->receiver != nullptr &&
+               call->receiver->kind == ExprKind::name && !call->name.starts_with("torch.") &&
+               !call->name.starts_with("numpy.") && last_name(call->receiver) != "ctx" &&
+               call->receiver->type->is(TypeKind::unknown) && !call->receiver->full_name().empty();
+      });
+    });
+  });
+}
+
+// `torch.inverse(intrinsics).matmul(points)`: places that 8 bits do not hold.
+bool computes_places(const Program& program) {
+  return mentions(program, {"torch.inverse", "torch.linalg.inv", "linalg.inv"});
+}
+
+// What speaks against autocast around the whole forward; empty where nothing does.
+std::string_view doubt_about(const SourceFacts& facts, const Program& program,
+                             const SizedLayer& layer) {
+  // Transforms of 16-bit tensors raise an error, or take sizes that are powers of two alone.
+  if (mentions(program, {"rfft", "irfft", "rfft2", "fft2", "fftn", "rfftn"})) {
+    return "torch.fft takes no bf16: its input has to be cast back";
+  }
+  if (has_depthwise_layer(facts, program) ||
+      contains_any(lower(layer.text), {"efficientnet", "mobilenet"})) {
+    return "depthwise convolutions, which wait for memory, may take most of it";
+  }
+  if (calls_extension(facts, program)) {
+    return "an autograd.Function that calls an extension needs "
+           "custom_fwd(cast_inputs=torch.float32)";
+  }
+  if (computes_places(program)) {
+    return "matrices are inverted: what computes coordinates has to stay in fp32";
+  }
+  return {};
+}
+
 std::string remedy(const SourceFacts& facts, const Program& program, const Device* gpu) {
   const bool has_bf16 = gpu == nullptr || gpu->has_tensor_cores(Dtype::bf16);
   const bool is_recurrent = has_recurrent_layer(facts, program);
@@ -246,16 +296,10 @@ std::vector<Finding> find(const SourceFacts& facts, const Device* gpu) {
     if (!layer || is_adversarial(facts, *program)) continue;
     if (trains_head_only(facts, *program, *layer->layer.call)) continue;
     Finding finding = finding_for(facts, *program, *layer, gpu);
-    // Transforms of 16-bit tensors raise an error, or take sizes that are powers of two alone.
-    if (mentions(*program, {"rfft", "irfft", "rfft2", "fft2", "fftn", "rfftn"})) {
+    const std::string_view doubt = doubt_about(facts, *program, layer->layer);
+    if (!doubt.empty()) {
       finding.own_level = Level::info;
-      finding.evidence.push_back(
-          Evidence::to_check("torch.fft takes no bf16: its input has to be cast back"));
-    }
-    if (has_depthwise_layer(facts, *program)) {
-      finding.own_level = Level::info;
-      finding.evidence.push_back(
-          Evidence::to_check("depthwise convolutions, which wait for memory, may take most of it"));
+      finding.evidence.push_back(Evidence::to_check(std::string(doubt)));
     }
     // Programs that share their training loop are changed there, all at once.
     const bool is_new = std::ranges::none_of(findings, [&](const Finding& other) {

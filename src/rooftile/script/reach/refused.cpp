@@ -47,4 +47,11 @@ bool is_refused(const SourceFacts& facts, const FunctionDef& function) {
   });
 }
 
+bool lacks_module(const SourceFacts& facts, const Program& program) {
+  const auto& lacking = facts.store().kept<LackingModules>().files;
+  return !lacking.empty() && std::ranges::any_of(program.files, [&](const File* file) {
+    return lacking.contains(file);
+  });
+}
+
 }  // namespace rooftile::source

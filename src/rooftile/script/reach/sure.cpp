@@ -61,6 +61,10 @@ const std::vector<const Expr*>& texts_of(const SourceFacts& facts) {
   if (!texts.empty()) return texts;
   for (const auto& file : facts.files) {
     for (const Statement* statement : file->statements) {
+      const bool is_documentation = statement->kind == StatementKind::expression &&
+                                    statement->value != nullptr &&
+                                    statement->value->kind == ExprKind::text;
+      if (is_documentation) continue;
       for_own_expressions(*statement, [&](const Expr* expr) { add_texts(expr, texts); });
       if (statement->function_def == nullptr) continue;
       for (const Parameter& each : statement->function_def->parameters) {
