@@ -56,6 +56,9 @@ TEST(AtenBytes, OneTensorInAndOneOut) {
       // out= is written, not read.
       {"clamp_min clamp_max", "1000||float; ||Int; 1000||float", 8000},
       {"threshold_backward", "1000||float; 1000||float; ||Scalar|0", 12000},
+      {"log_sigmoid_forward", "1000||c10::Half", 4000},
+      {"masked_scatter", "1000||float; 1000||bool; 400||float", 4000 + 1000 + 1600 + 4000},
+      {"_adaptive_avg_pool2d_backward", "2,8,1,1||float; 2,8,7,7||float", (16 + 784) * 4},
   });
 }
 
