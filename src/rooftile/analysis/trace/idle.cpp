@@ -118,12 +118,13 @@ class GapExplainer {
   Nanoseconds explain_by_waits(Nanoseconds start, Nanoseconds end, IdleCause otherwise);
   void explain_queued(Nanoseconds start, Nanoseconds end, IdleCause usual, bool is_graph);
 
-  // When the GPU had work in its queue: a launch that waited there, or a wait of the host.
+  // When the GPU had work in its queue: a launch that waited there, behind other work and not for
+  // an event on an idle GPU, or a wait of the host.
   void find_leads() {
     for (const LaunchTimes& launch : launches_) {
-      if (launch.started - launch.called > latency_ + kLongestLatency) {
-        leads_.push_back(launch.called);
-      }
+      const Nanoseconds queued =
+          launch.started - launch.called - idle_.within(launch.called, launch.started);
+      if (queued > latency_ + kLongestLatency) leads_.push_back(launch.called);
     }
     for (const HostWait& wait : waits_) {
       if (is_for_gpu(wait) && busy_within(wait) > kLongestLatency) leads_.push_back(wait.start);
