@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/trace/gain.h"
+#include "rooftile/base/text.h"
 
 namespace rooftile {
 namespace {
@@ -51,15 +52,17 @@ std::vector<HostCopy> copies_of(const TraceSummary& trace, CopyKind direction) {
 }  // namespace
 
 bool waits_for_upload(const TraceSummary& trace, const SyncUse& sync) {
-  // A wait outside any operator is a user's own and has no place to tell it by.
-  if (sync.site.op.empty()) return false;
-  bool uploads = false;
+  // A wait outside any operator is a user's own and has no place to tell it by, but for a copy,
+  // whose direction most copies there tell.
+  constexpr std::int64_t kMost = 10;
+  if (sync.site.op.empty() && !contains(sync.call, "Memcpy")) return false;
+  std::int64_t up = 0, down = 0;
   for (const CopyUse& copy : trace.copies) {
     if (!(copy.site == sync.site)) continue;
-    if (copy.shape.kind == CopyKind::device_to_host) return false;
-    uploads = uploads || copy.shape.kind == CopyKind::host_to_device;
+    if (copy.shape.kind == CopyKind::device_to_host) down += copy.count;
+    if (copy.shape.kind == CopyKind::host_to_device) up += copy.count;
   }
-  return uploads;
+  return sync.site.op.empty() ? up > kMost * down : up > 0 && down == 0;
 }
 
 std::vector<HostCopy> uploads(const TraceSummary& trace) {

@@ -45,18 +45,24 @@ nothing is estimated.
   PYTORCH_CUDA_ALLOC_CONF"; `torch.cuda.empty_cache`.
 )md";
 
-constexpr std::int64_t kHabit = 10;
+constexpr std::int64_t kHabit = 10, kOften = 50;
 
 // A recording without steps may be the start of a program, which has to allocate, but not to free;
 // one whose time mostly goes to start-up and first calls is.
 bool may_be_a_start(const TraceSummary& trace) {
   const std::int64_t again = std::min(trace.allocator.mallocs, trace.allocator.frees);
   const bool is_start = 2 * steady_span(trace) < trace.time.span;
+  // As often as kernels are launched is no start, freed or not.
+  if (trace.allocator.mallocs >= kOften && 2 * trace.allocator.mallocs >= trace.launches) {
+    return false;
+  }
   return trace.steps.durations.size() < 2 && (again < kHabit || is_start);
 }
 
 Fix propose(const TraceSummary& trace) {
-  if (!uses_torch(trace)) {
+  // PyTorch's allocator asks for large blocks, and frees before it asks again and again.
+  const bool is_own = trace.allocator.frees == 0 && trace.allocator.mallocs >= kOften;
+  if (is_own || !uses_torch(trace)) {
     return {"Allocate once and use the memory again, or take it from a pool (cudaMallocAsync)",
             Exactness::bit_exact};
   }

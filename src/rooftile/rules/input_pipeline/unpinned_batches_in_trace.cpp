@@ -15,6 +15,14 @@ namespace input_pipeline_unpinned_batches_in_trace {
 // Memory": about 12 GB/s where PCIe 3.0 x16 carries 16.
 constexpr double kAttained = 0.75;
 
+// Below, the start of a copy takes as long as its transfer at 10 to 25 GB/s: pinned memory does not
+// shorten it.
+constexpr Bytes kSmall(65536);
+
+bool is_of_small_copies(const HostCopy& copy) {
+  return copy.count > 0 && copy.bytes < kSmall * static_cast<double>(copy.count);
+}
+
 // Of the time in which the GPU only copies, what copies at that part of the link's rate save.
 Seconds faster_copies(const HostCopy& copy, const Device& device, double attained) {
   if (!device.pcie_bandwidth || copy.time <= Seconds(0)) return Seconds(0);
@@ -37,6 +45,7 @@ const HostWorkUse* work_that_makes(const TraceSummary& trace, const HostCopy& co
 // Steps can copy while another computes. A single pass needs what it copies.
 Range<Seconds> saving_of_copying(const TraceSummary& trace, const HostCopy& copy,
                                  const Device& device) {
+  if (is_of_small_copies(copy)) return {Seconds(0), 0.5 * copy.exposed, copy.exposed};
   const bool has_steps = trace.steps.durations.size() > 1;
   const Seconds low = faster_copies(copy, device, kAttained);
   const bool is_known = device.pcie_bandwidth.has_value();
@@ -55,7 +64,28 @@ std::string maker_of(const TraceSummary& trace, const HostCopy& copy) {
   return largest == nullptr ? "" : largest->maker;
 }
 
+// What happens for each value: no copy at all, or one for all of them.
+Fix propose_for_small(const TraceSummary& trace, const HostCopy& copy) {
+  if (!copy.is_upload) {
+    return {
+        "Keep the values on the GPU, or read them together in one copy: a copy of so few bytes is "
+        "all latency",
+        Exactness::bit_exact};
+  }
+  if (const std::string maker = maker_of(trace, copy); !maker.empty()) {
+    if (const auto fix = made_on_gpu(maker)) return *fix;
+  }
+  return {uses_torch(trace) && trace.format == "Kineto"
+              ? "Make these tensors once before the loop or on the GPU, or copy them together in "
+                "one: a "
+                "copy of so few bytes is all latency"
+              : "Copy them once or together, or pass small values as arguments of the kernel "
+                "(__grid_constant__): a copy of so few bytes is all latency",
+          Exactness::bit_exact};
+}
+
 Fix propose(const TraceSummary& trace, const HostCopy& copy) {
+  if (is_of_small_copies(copy)) return propose_for_small(trace, copy);
   if (!uses_torch(trace)) {
     return {
         "Allocate the host's memory with cudaMallocHost, or register it with cudaHostRegister, and "
@@ -100,9 +130,12 @@ Fix propose(const TraceSummary& trace, const HostCopy& copy) {
 Finding describe(const RuleInput& input, const TraceSummary& trace, const HostCopy& copy) {
   Finding finding = about_site(
       trace, copy.site,
-      fmt::format("{} {} pageable host memory: meanwhile the GPU does not compute, for {}",
-                  count_text(trace, copy.count, "copy"), copy.is_upload ? "from" : "to",
-                  cost_text(trace, copy.exposed + copy.idle)),
+      fmt::format("{}{} {} pageable host memory: meanwhile the GPU does not compute, for {}",
+                  count_text(trace, copy.count, "copy"),
+                  is_of_small_copies(copy)
+                      ? " of " + bytes_text(copy.bytes / static_cast<double>(copy.count))
+                      : "",
+                  copy.is_upload ? "from" : "to", cost_text(trace, copy.exposed + copy.idle)),
       propose(trace, copy),
       capped_by_work(trace, gain_of_idle_time(trace, Remedy::asynchronous_copies, copy.idle) +
                                 saving_of_copying(trace, copy, input.device())));

@@ -4,12 +4,19 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
+
+namespace optimizer_unfused_in_trace {
+std::vector<Finding> check(const RuleInput& input);
+}
+
 namespace optimizer_unfused_rule {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-`torch.optim.Adam`, `AdamW` or `SGD` on the GPU without `fused=True`, in a program written for
-PyTorch 2.
+- In a script: `torch.optim.Adam`, `AdamW` or `SGD` on the GPU without `fused=True`, in a program written for
+  PyTorch 2.
+- In a trace: the optimizer's kernels over lists of tensors (`multi_tensor_apply` of `torch._foreach_…`),
+  where they take a twentieth of the step or more.
 
 ## Why it costs time
 The default reads and writes weights, gradients and states once per operation; the fused kernel
@@ -19,8 +26,10 @@ does it once.
 Pass `fused=True`.
 
 ## How the saving is estimated
-Not from the source alone: the bound is the share of the optimizer in a step, which a recording
-shows.
+From the bytes: by PyTorch's `_multi_tensor_adam`, Adam reads and writes 18 to 20 times the size of the
+weights, fused it reads four times and writes three times: up to 0.65 of the time. SGD with momentum goes from 8 to
+5: 0.35. Half the time is assumed likely for Adam, a quarter where the optimizer is not named; the low end is
+half of that. From a script alone nothing is estimated.
 
 ## When not to
 - Weights on the CPU, complex or integer weights.
@@ -70,9 +79,11 @@ std::vector<Finding> find(const SourceFacts& facts) {
 
 extern const Rule optimizer_unfused{.id = "optimizer/unfused",
                                     .level = Level::info,
+                                    .level_in_traces = Level::advice,
                                     .cause = Cause::none,
                                     .summary = "Optimizer could run as one fused kernel",
                                     .doc = optimizer_unfused_rule::kDoc,
+                                    .in_traces = optimizer_unfused_in_trace::check,
                                     .in_scripts = optimizer_unfused_rule::find};
 
 }  // namespace rooftile

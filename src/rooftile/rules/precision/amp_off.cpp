@@ -49,8 +49,10 @@ From a trace. Operators with recorded shapes: the measured time less what the ti
 Others: up to three quarters of the time on CUDA cores and half of TF32, three quarters of each likely, nothing
 certain; of kernels that run for half a millisecond and more on CUDA cores what the peak rates say, with Tensor Cores at
 60 % of theirs, 80 % at most.
-Kernels other than GEMMs are left as they are. What other kernels or the host hide is taken off. From a script
-alone nothing is estimated.
+Of batch norms, activations, sums, pooling and changes of layout up to half the time, as they move half the
+bytes; three tenths likely in networks of convolutions, a tenth in others, which keep norms in fp32. Other
+kernels are left as they are. What other kernels or the host hide is taken off. From a script alone nothing
+is estimated.
 
 ## When not to
 - Small models and those that wait for data or launches gain little before that is repaired; a trace shows it.
@@ -67,6 +69,7 @@ alone nothing is estimated.
 - Networks around Fourier transforms, which take no bf16: information.
 
 ## Evidence
+- PyTorch, "Automatic Mixed Precision package", op reference: what autocast runs in 16 bits and in fp32.
 - PyTorch performance tuning guide, "Use Mixed Precision and AMP": up to 3 times as fast on Volta and newer.
 - PyTorch, `aten/src/ATen/cudnn/AutocastRNN.cpp`: weights and inputs of recurrent layers become fp16.
 - PyTorch recipe "Automatic Mixed Precision": what to expect, and where nothing is gained.

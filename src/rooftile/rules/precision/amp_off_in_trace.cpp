@@ -99,6 +99,12 @@ bool mostly_convolutions(const std::vector<UseGroup>& groups) {
   return share_of_convolutions(groups) > threshold::kMost;
 }
 
+Seconds time_of(const std::vector<UseGroup>& groups) {
+  Seconds time;
+  for (const UseGroup& group : groups) time += group.time;
+  return time;
+}
+
 std::string_view products_text(const std::vector<UseGroup>& groups) {
   constexpr double kFew = 0.1;
   const double share = share_of_convolutions(groups);
@@ -106,11 +112,40 @@ std::string_view products_text(const std::vector<UseGroup>& groups) {
   return share > 1 - kFew ? "convolutions" : "convolutions and GEMMs";
 }
 
+// What autocast hands on in 16 bits, and so in half the bytes: batch norm, activations, sums,
+// pooling and changes of layout between the products. Only where operators say what the kernels
+// are.
+bool is_halved(const OpUse* use, const KernelUse& kernel) {
+  if (use == nullptr || use->phase == Phase::optimizer) return false;
+  switch (kernel.facts.kernel_class) {
+    case KernelClass::normalization:
+      return contains(use->name, "batch_norm") || contains(use->name, "BatchNorm");
+    case KernelClass::elementwise:
+    case KernelClass::pooling:
+    case KernelClass::layout_conversion:
+      return !contains(use->name, "_foreach_");
+    default:
+      return false;
+  }
+}
+
+// At most half of their time; of networks of convolutions likely most of that, as nothing else is
+// between their products. Transformers keep norms and the residual sum in fp32.
+Range<Seconds> saving_in_between(const TraceSummary& trace, const std::vector<UseGroup>& groups) {
+  const Seconds time = time_of_kernels(trace, is_halved);
+  const double likely = mostly_convolutions(groups) ? 0.3 : 0.1;
+  return {Seconds(0), likely * time, 0.5 * time};
+}
+
 Fix propose(const RuleInput& input, const TraceSummary& trace, Dtype half,
             const std::vector<UseGroup>& groups) {
+  // The switch for TF32 in GEMMs does not govern cuDNN.
+  constexpr double kFewSlow = 0.1;  // of the fp32 products
   std::vector<UseGroup> slow;
-  std::copy_if(groups.begin(), groups.end(), std::back_inserter(slow),
-               [](const UseGroup& group) { return runs_on_cuda_cores(*group.kernel); });
+  std::copy_if(groups.begin(), groups.end(), std::back_inserter(slow), [](const UseGroup& group) {
+    return runs_on_cuda_cores(*group.kernel) && !is_convolution(group);
+  });
+  if (time_of(slow) < kFewSlow * time_of(groups)) slow.clear();
   std::string text = fmt::format(
       "torch.autocast(\"cuda\", dtype={}){}",
       half == Dtype::bf16 ? "torch.bfloat16" : "torch.float16",
@@ -126,6 +161,20 @@ Fix propose(const RuleInput& input, const TraceSummary& trace, Dtype half,
                 : fmt::format(" likely saves {}", cost_text(trace, tf32.expected));
   }
   return {text, Exactness::changes_numerics};
+}
+
+std::string describe_products(const std::vector<UseGroup>& groups, const std::string& cost,
+                              double slow, Dtype half) {
+  if (slow < 1 - threshold::kMost) {
+    const std::string rest = slow > 0 ? fmt::format(" ({} on CUDA cores)", share_text(slow)) : "";
+    return fmt::format(
+        "all {} of fp32 data run in TF32{} and take {}; {} runs up to twice as fast and halves the "
+        "memory traffic",
+        products_text(groups), rest, cost, to_string(half));
+  }
+  return fmt::format(
+      "all {} are fp32 and take {}, {} of it on CUDA cores; this GPU's Tensor Cores support {}",
+      products_text(groups), cost, share_text(slow), to_string(half));
 }
 
 std::vector<Evidence> evidence_of(const TraceSummary& trace, const std::vector<UseGroup>& groups) {
@@ -149,23 +198,18 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
     return {};
   }
   const std::vector<UseGroup> groups = group_by_shape(trace, is_fp32);
-  Seconds time, slow;
-  for (const UseGroup& group : groups) {
-    time += group.time;
-    if (runs_on_cuda_cores(*group.kernel)) slow += group.time;
-  }
+  const Seconds time = time_of(groups);
+  const Seconds slow = time_of_kernels(trace, [](const OpUse* use, const KernelUse& kernel) {
+    return is_fp32(use, kernel) && runs_on_cuda_cores(kernel);
+  });
   const Seconds steady = steady_span(trace);
   if (time < kMinShare * steady) return {};
   if (time_of_kernels(trace, is_other) > kOtherPrecision * time) return {};
-  const Range<Seconds> saved = saving_in(input, groups, half);
+  const Range<Seconds> saved = saving_in(input, groups, half) + saving_in_between(trace, groups);
   if (saved.expected < threshold::kReported * steady) return {};
   const Range<Seconds> gain = gain_of_kernel_time(trace, saved);
   Finding finding =
-      about_trace(trace,
-                  fmt::format("all {} are fp32 and take {}, {} of it on CUDA cores; this GPU's "
-                              "Tensor Cores support {}",
-                              products_text(groups), cost_text(trace, time),
-                              share_text(slow / time), to_string(half)),
+      about_trace(trace, describe_products(groups, cost_text(trace, time), slow / time, half),
                   propose(input, trace, half, groups), gain);
   finding.evidence = evidence_of(trace, groups);
   // Where the host sets the pace, it counts once the launches are mended.

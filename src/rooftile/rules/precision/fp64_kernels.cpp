@@ -4,6 +4,7 @@
 
 #include "rooftile/analysis/trace/measured_workload.h"
 #include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"
 
@@ -13,7 +14,9 @@ namespace precision_fp64_kernels_rule {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 Kernels that compute in fp64, in a recording that trains or otherwise computes in less: a tensor made
-from NumPy or from Python numbers under a default dtype of float64, a model after `.double()`.
+from NumPy or from Python numbers under a default dtype of float64, a model after `.double()`. And kernels
+of the program's own with `double` among their arguments that take a fifth of the time or more, on a GPU
+that runs fp64 at 1/16 of the fp32 rate or less.
 
 ## Why it costs time
 Most GPUs run fp64 at 1/32 or 1/64 of the fp32 rate; those for computing centres at one half. Each
@@ -21,15 +24,17 @@ tensor takes twice the memory and bandwidth of fp32.
 
 ## How to fix
 Convert to float32 where the data enters: `torch.from_numpy(x).float()`, `torch.tensor(x,
-dtype=torch.float32)`; train in fp32. Keep fp64 for sums that lose digits.
+dtype=torch.float32)`; train in fp32. Keep fp64 for sums that lose digits. A kernel of one's own: `float`
+where the digits allow it, literals with an `f`, or a GPU of computing centres.
 
 ## How the saving is estimated
 High: all but the share that the GPU's rates in fp32 and fp64 leave, and at least half, as half the
-bytes are moved. Half of the time is assumed likely. The low end is 0: a short kernel stays as long.
+bytes are moved. Half of the time is assumed likely, of the program's own kernels, whose arithmetic the name
+does not show, a quarter. The low end is 0: a short kernel stays as long.
 
 ## When not to
-- Scientific code that needs it: a program without training that computes mostly in fp64 is not
-  reported.
+- Scientific code that needs it: a program without training that computes mostly in fp64 by libraries is
+  not reported.
 
 ## Evidence
 - NVIDIA CUDA C++ Programming Guide, table "Throughput of Native Arithmetic Instructions".
@@ -52,8 +57,39 @@ double time_left(const Device& device) {
   return std::min(0.5, fp64->second / fp32->second);
 }
 
+// A kernel of the program's own with `double` in its signature.
+bool is_own_with_doubles(const OpUse* use, const KernelUse& kernel) {
+  const std::size_t open = kernel.name.find('(');
+  return use == nullptr && kernel.facts.kernel_class == KernelClass::unknown &&
+         kernel.facts.library.empty() && open != std::string::npos &&
+         contains(std::string_view(kernel.name).substr(open), "double");
+}
+
+std::vector<TraceCase> judge_own(const RuleInput& input, const TraceSummary& trace) {
+  constexpr double kLarge = 0.2, kSlowRate = 1.0 / 16, kLikely = 0.25;
+  const double left = time_left(input.device());
+  const Seconds time = time_of_kernels(trace, is_own_with_doubles);
+  if (left > kSlowRate || time < kLarge * trace.time.span) return {};
+  const UseGroup group = group_by_shape(trace, is_own_with_doubles).front();
+  Finding finding = about_group(
+      trace, group,
+      fmt::format(
+          "{} works on doubles and takes {}: this GPU runs fp64 at 1/{:.0f} of its fp32 rate",
+          group_text(group), cost_text(trace, time), 1 / left),
+      {"Compute in float where the digits allow it (literals too: 0.5f), and keep double for sums "
+       "that "
+       "need it; or use a GPU with a full fp64 rate (A100, H100)",
+       Exactness::changes_numerics},
+      gain_of_kernel_time(trace, {Seconds(0), kLikely * time, (1 - left) * time}));
+  finding.evidence = {Evidence::published(
+      "float64 at 1/64 of float32 on compute capability 8.6 and 8.9, at 1/2 on 8.0 and 9.0",
+      "NVIDIA CUDA C++ programming guide, Arithmetic instructions")};
+  return {{"own", std::move(finding)}};
+}
+
 std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) {
   if (trace.is_foreign || !is_recorded_on(trace, input.device())) return {};
+  if (auto own = judge_own(input, trace); !own.empty()) return own;
   const Seconds time = time_of_kernels(trace, is_fp64);
   if (time < kMinShare * trace.time.span) return {};
   if (!trains(trace) && time > kMostly * time_of_kernels(trace, is_any_kernel)) return {};

@@ -1,0 +1,178 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/base/quantity_text.h"
+#include "rooftile/base/text.h"
+#include "rooftile/rules/thresholds.h"
+#include "rooftile/rules/trace_finding.h"
+
+namespace rooftile {
+namespace launch_idle_sms_rule {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+Kernels that take a twentieth of the time or more and start fewer thread blocks than the GPU has
+multiprocessors (SMs); of kernels of the program's own also those of which an SM holds one block or two, and
+whose blocks fill a few waves of the GPU and leave the last one mostly empty.
+
+## Why it costs time
+A block runs on one SM. Where there are fewer blocks than SMs, or a few are left after full waves, the other
+SMs have nothing to do.
+
+## How to fix
+A kernel of one's own: smaller tiles or blocks, a reduction split over several blocks (split-K), several small
+problems in one launch. A library chooses its grid by the sizes: more rows at a time fill it.
+
+## How the saving is estimated
+High: the share of the SMs, or of the waves, that is idle, of the measured time. Low: 0, because a kernel
+that waits for memory needs not all SMs. A third is assumed likely.
+
+## When not to
+- Kernels of libraries: information, as their grid is not the program's to choose. The same where much of the
+  work overlaps with other kernels, which may use the SMs.
+- Communication, which leaves SMs to others by design, and copies.
+
+## Evidence
+- NVIDIA CUDA C++ Best Practices Guide, "Thread and Block Heuristics": more blocks than multiprocessors, so
+  that all of them have work.
+- NVIDIA, Matrix Multiplication Background User's Guide, "Wave Quantization".
+)md";
+
+constexpr double kMinShare = threshold::kBeyondModelError;  // of the window
+constexpr double kMostOccupied = 0.75;  // of the SMs, or of the waves: above, little is idle
+constexpr double kMostWaves = 6;        // above, a tail costs little
+constexpr double kLikely = 1.0 / 3;
+constexpr double kMostOverlap = 0.1;  // of the kernel time
+constexpr Seconds kLong = microseconds(5);
+
+bool is_candidate(const KernelUse& kernel) {
+  const KernelClass kernel_class = kernel.facts.kernel_class;
+  return kernel_class != KernelClass::communication && kernel_class != KernelClass::copy &&
+         kernel_class != KernelClass::fill && kernel.count > 0 &&
+         kernel.time >= kLong * static_cast<double>(kernel.count);
+}
+
+// A kernel that the program brings: one of a name that no library has, or a Triton function, which
+// has no signature. Inductor's begin with "triton_".
+bool is_own(const KernelUse& kernel) {
+  const bool is_function = kernel.name.find_first_of("<(:") == std::string::npos;
+  return kernel.facts.library.empty() &&
+         (kernel.facts.kernel_class == KernelClass::unknown || is_function);
+}
+
+double blocks_of(const LaunchShape& launch) {
+  double blocks = 1;
+  for (const std::uint32_t extent : launch.grid) blocks *= extent;
+  return blocks;
+}
+
+// Kernels of one name and grid, wherever they are launched.
+struct Launches {
+  const KernelUse* kernel = nullptr;
+  std::int64_t count = 0;
+  Seconds time;  // of the window
+};
+
+std::vector<Launches> launches_of(const TraceSummary& trace) {
+  std::map<std::pair<std::string, std::array<std::uint32_t, 3>>, Launches> by_grid;
+  const auto add = [&](const KernelUse& kernel) {
+    if (blocks_of(kernel.launch) < 1 || !is_candidate(kernel)) return;
+    Launches& all = by_grid[{kernel.name, kernel.launch.grid}];
+    all.kernel = &kernel;
+    all.count += table_count(trace, kernel.count);
+    all.time += kernel.time * table_part(trace);
+  };
+  for (const OpUse& use : trace.ops) std::ranges::for_each(use.kernels, add);
+  std::ranges::for_each(trace.orphans, add);
+  std::vector<Launches> all;
+  for (const auto& [key, launches] : by_grid) all.push_back(launches);
+  return all;
+}
+
+// How much of the GPU has work, and in words; 1 where all of it has.
+struct Occupied {
+  double share = 1;
+  std::string words;
+};
+
+Occupied occupied_by(const KernelUse& kernel, const Device& device) {
+  const double blocks = blocks_of(kernel.launch), sms = device.sms;
+  const std::string block = blocks == 1 ? "block" : "blocks";
+  if (blocks < sms) {
+    return {blocks / sms,
+            fmt::format("starts {:.0f} {} on a GPU of {:.0f} SMs", blocks, block, sms)};
+  }
+  // Where an SM holds more blocks, those of the last wave run faster.
+  constexpr double kFewPerSm = 2;
+  const auto waves = block_waves(kernel.launch, device);
+  const bool is_judged = is_own(kernel) && !is_matrix_kernel(kernel) && waves &&
+                         waves->per_sm <= kFewPerSm && waves->waves > 1 &&
+                         waves->waves <= kMostWaves;
+  if (!is_judged) return {};
+  const double wave = waves->per_sm * sms;
+  return {
+      waves->efficiency,
+      fmt::format("starts {:.0f} blocks, where {:.0f} run at a time: {:.0f} waves, the last one {} "
+                  "full",
+                  blocks, wave, waves->waves, share_text(blocks / wave - (waves->waves - 1)))};
+}
+
+Finding describe(const TraceSummary& trace, const Launches& launches, const Occupied& occupied) {
+  const KernelUse& kernel = *launches.kernel;
+  const Seconds idle = (1 - occupied.share) * launches.time;
+  const bool overlaps = overlapped_kernel_time(trace) > kMostOverlap * trace.kernel_time_in_steps;
+  Finding finding = about_trace(
+      trace,
+      fmt::format("{} {} and takes {}", short_kernel_name(kernel.name), occupied.words,
+                  cost_text(trace, launches.time)),
+      is_own(kernel)
+          ? Fix{"Give the kernel more blocks: smaller tiles, a reduction split over several "
+                "blocks, "
+                "or several problems in one launch",
+                Exactness::exact_arithmetic}
+          : Fix{"Work on more rows at a time: the library chooses its blocks by the sizes",
+                Exactness::changes_training},
+      gain_of_kernel_time(trace, {Seconds(0), kLikely * idle, idle}));
+  finding.location.node = kernel.name;
+  finding.count = launches.count;
+  if (!is_own(kernel) || overlaps) finding.own_level = Level::info;
+  const auto& [x, y, z] = kernel.launch.grid;
+  const auto& [bx, by, bz] = kernel.launch.block;
+  finding.evidence = {
+      Evidence::measured(
+          fmt::format("grid {}x{}x{}, {}x{}x{} threads a block", x, y, z, bx, by, bz)),
+      Evidence::published("more blocks than multiprocessors",
+                          "NVIDIA CUDA C++ Best Practices Guide, Thread and Block Heuristics")};
+  note_pace(trace, finding);
+  return finding;
+}
+
+std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) {
+  std::vector<TraceCase> cases;
+  if (trace.is_foreign || !is_recorded_on(trace, input.device())) return cases;
+  for (const Launches& launches : launches_of(trace)) {
+    if (launches.time < kMinShare * trace.time.span) continue;
+    const Occupied occupied = occupied_by(*launches.kernel, input.device());
+    if (occupied.share > kMostOccupied) continue;
+    add_if_visible(trace, launches.kernel->name, describe(trace, launches, occupied), cases);
+  }
+  return cases;
+}
+
+std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+
+}  // namespace launch_idle_sms_rule
+
+extern const Rule launch_idle_sms{.id = "launch/idle-sms",
+                                  .level = Level::advice,
+                                  .cause = Cause::none,
+                                  .summary = "Long kernel leaves multiprocessors without work",
+                                  .doc = launch_idle_sms_rule::kDoc,
+                                  .in_traces = launch_idle_sms_rule::check};
+
+}  // namespace rooftile
