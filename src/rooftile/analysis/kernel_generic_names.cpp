@@ -16,7 +16,7 @@ constexpr TaskWords kFunctors[] = {
      "bernoulli fused_dropout uniform_and_transform normal_and_transform random_kernel "
      "uniform_kernel normal_kernel exponential_kernel multinomial"},
     {loss_scaling, "_amp_non_finite amp_non_finite amp_update_scale"},
-    {embedding,
+    {indexing,
      "gpu_index_kernel index_kernel_impl index_put_kernel index_fill take_put put_kernel"},
     {pooling, "upsample max_pool avg_pool pool"},
     {normalization, "batch_norm batchnorm layer_norm group_norm groupnorm rms_norm"},
@@ -38,7 +38,7 @@ constexpr TaskWords kListFunctors[] = {
 };
 
 KernelClass elementwise_task(const KernelName& name) {
-  if (contains_any(name.function, {"index_elementwise", "scatter_gather"})) return embedding;
+  if (contains_any(name.function, {"index_elementwise", "scatter_gather"})) return indexing;
   if (contains(name.function, "distribution_")) return random;
   const KernelClass task = find_task(name.arguments, kFunctors).value_or(elementwise);
   const bool casts = contains_any(name.arguments, {"LoadWithCast", "StoreWithCast"});
@@ -80,7 +80,7 @@ constexpr LoneOperator kLoneOperators[] = {
     {"triton_poi_fused_copy_", copy},           {"triton_poi_fused__to_copy_", cast},
     {"triton_poi_fused_zeros_", fill},          {"triton_poi_fused_full_", fill},
     {"triton_poi_fused_zeros_like_", fill},     {"triton_poi_fused_native_dropout_", random},
-    {"triton_poi_fused_embedding_", embedding}, {"triton_poi_fused_index_", embedding},
+    {"triton_poi_fused_embedding_", embedding}, {"triton_poi_fused_index_", indexing},
 };
 
 KernelClass pointwise_task(std::string_view function) {

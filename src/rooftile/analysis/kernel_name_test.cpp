@@ -12,12 +12,11 @@
 namespace rooftile {
 namespace {
 
-constexpr std::array<std::string_view, 22> kClassNames{
-    "unknown",       "gemm",         "convolution", "attention", "recurrent",
-    "normalization", "softmax",      "elementwise", "reduction", "layout_conversion",
-    "cast",          "copy",         "fill",        "embedding", "pooling",
-    "optimizer",     "loss_scaling", "sort",        "random",    "communication",
-    "sparse",        "other"};
+constexpr std::array<std::string_view, 24> kClassNames{
+    "unknown", "gemm",          "convolution", "attention",         "recurrent",    "normalization",
+    "softmax", "elementwise",   "reduction",   "layout_conversion", "cast",         "copy",
+    "fill",    "embedding",     "pooling",     "optimizer",         "loss_scaling", "sort",
+    "random",  "communication", "sparse",      "indexing",          "quantize",     "other"};
 constexpr std::array<std::string_view, 4> kDirectionNames{"", "forward", "dgrad", "wgrad"};
 
 std::string tile_text(const KernelFacts& facts) {

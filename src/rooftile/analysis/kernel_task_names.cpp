@@ -21,12 +21,13 @@ constexpr TaskWords kTasks[] = {
      "moe_gemm fused_moe_kernel marlin gptq awq_gemm gemm_half_q_half kgemm gemm gemv "
      "matmul_kernel grouped_gemm scaled_mm bmm matmul"},
     {elementwise, "rotary rope element_mul gpu_dt"},
-    {sort, "topk moetopk gathertopk top_k"},
+    {sort, "moetopk gathertopk"},
     {embedding,
-     "split_embedding embedding indexselect indexfunc indexadd indexcopy index_select "
-     "indexing_backward vectorized_gather scatter gather permute_pooled_embs "
-     "bounds_check_indices linearize_index linearize_cache compute_grad_weight index_put "
-     "index_add index_copy dense_to_jagged jagged krn_partial krn_partials"},
+     "split_embedding embedding permute_pooled_embs bounds_check_indices linearize_index "
+     "linearize_cache compute_grad_weight dense_to_jagged jagged krn_partial krn_partials"},
+    {indexing,
+     "indexselect indexfunc indexadd indexcopy index_select indexing_backward vectorized_gather "
+     "scatter gather index_put index_add index_copy"},
     {normalization,
      "bn_fw bn_bw batch_norm batchnorm layer_norm layernorm gammabeta rowwisemoments groupnorm "
      "group_norm rms_norm rmsnorm ln_fwd ln_bwd ln_parallel_residual cucomputegradgamma "
@@ -53,10 +54,11 @@ constexpr TaskWords kTasks[] = {
      "tensortransform transpose permutationkernel region_transform swapdimension "
      "shuffleintensor3 pixel_shuffle"},
     {copy, "split_with_sizes chunk_cat"},
-    {cast,
-     "converttensor quantize quant_ dequantize dequant scaled_fp8_quant per_token_group_quant "
-     "per_token_quant kquantize kdequantize fp8rowwise_to_float compute_fp8 cast_ cast"},
-    {reduction, "get_fp8_qparam"},
+    {quantize,
+     "quantize quant_ dequantize dequant scaled_fp8_quant per_token_group_quant per_token_quant "
+     "kquantize kdequantize fp8rowwise_to_float compute_fp8 get_fp8_qparam to_mxfp8 to_nvfp4 "
+     "to_fp8 amax block_rearrange"},
+    {cast, "converttensor cast_ cast"},
     {copy,
      "catarray copy_kernel copybuffer copy_device memcpy reflection_pad replication_pad "
      "constant_pad copy reshape_and_cache concat permute "
@@ -129,6 +131,16 @@ int architecture_in(std::string_view function) {
   return 0;
 }
 
+// Of the function itself: what a router or a gate does with its top k is more.
+bool names_top_k(std::string_view function) {
+  if (const auto scope = function.rfind("::"); scope != std::string_view::npos) {
+    function.remove_prefix(scope + 2);
+  }
+  const std::string text = lower(function);
+  return text.starts_with("topk") || text.starts_with("top_k") || contains(text, "radix_topk") ||
+         contains(text, "radixtopk");
+}
+
 struct ForeignMark {
   std::string_view text;
   KernelClass task;
@@ -164,7 +176,8 @@ std::optional<KernelFacts> parse_named_task(const KernelName& name) {
     if (!contains(name.function, text)) continue;
     return KernelFacts{.kernel_class = task, .library = std::string(library)};
   }
-  const auto task = find_task(name.function, kTasks);
+  auto task = find_task(name.function, kTasks);
+  if (names_top_k(name.function)) task = sort;
   if (!task) return std::nullopt;
   KernelFacts facts{.kernel_class = *task, .library = std::string(library_of(name.function))};
   if (*task == gemm) {

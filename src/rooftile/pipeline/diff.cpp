@@ -54,7 +54,7 @@ TraceSide weighted(const std::vector<const TraceSummary*>& summaries, bool is_pe
   const auto ranks = static_cast<double>(summaries.size());
   for (const TraceSummary* summary : summaries) {
     const double window = is_per_step ? window_steps(*summary) : 1;
-    const double recording = is_per_step ? recorded_steps(*summary) : 1;
+    const double recording = is_per_step ? table_steps(*summary) : 1;
     side.push_back({summary, 1 / (window * ranks), 1 / (recording * ranks)});
   }
   return side;
@@ -144,12 +144,14 @@ void add_totals(const TraceSide& before, const TraceSide& after, TraceDiff& diff
   diff.copy = time([](const TraceSummary& summary) { return summary.time.copy; });
   diff.launch_time = time([](const TraceSummary& summary) { return summary.launch_time; });
   const auto kernel_time = [](const TraceSummary& summary) {
-    return (summary.kernel_time - summary.leftover_time).value();
+    return (summary.has_tables_of_window ? summary.kernel_time_in_steps
+                                         : summary.kernel_time - summary.leftover_time)
+        .value();
   };
   diff.kernel_time = {Seconds(recorded_mean(before, kernel_time)),
                       Seconds(recorded_mean(after, kernel_time))};
   const auto kernels = [](const TraceSummary& summary) {
-    return static_cast<double>(summary.kernels - summary.leftover_kernels);
+    return static_cast<double>(kernels_in_tables(summary));
   };
   diff.kernel_runs = {recorded_mean(before, kernels), recorded_mean(after, kernels)};
 }

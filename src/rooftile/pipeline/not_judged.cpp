@@ -7,6 +7,7 @@
 
 #include "rooftile/analysis/trace/benchmarks.h"
 #include "rooftile/analysis/trace/steady.h"
+#include "rooftile/analysis/trace/use_groups.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 #include "rooftile/formats/python/folder.h"
@@ -37,21 +38,39 @@ std::string scripts_not_judged_because(const source::SourceFacts& facts,
          "another file, give the folder";
 }
 
-// A user-defined kernel that leaves all SMs but one idle for a large part of the time; no rule
-// looks at those. The share is assumed.
-const KernelUse* kernel_on_one_sm(const TraceSummary& trace) {
-  constexpr double kLarge = 0.2;
-  const auto found = std::ranges::find_if(trace.orphans, [&](const KernelUse& kernel) {
-    return kernel.launch.grid == std::array<std::uint32_t, 3>{1, 1, 1} &&
-           kernel.time > kLarge * trace.kernel_time;
-  });
-  return found == trace.orphans.end() ? nullptr : &*found;
+// Where most of the kernel time is of kernels that rules know nothing of.
+std::string unknown_kernels(const TraceSummary& trace) {
+  constexpr double kMost = 0.5;
+  Seconds all, graphs, unknown;
+  const KernelUse* largest = nullptr;
+  const auto add = [&](const KernelUse& kernel) {
+    all += kernel.time;
+    if (kernel.facts.kernel_class != KernelClass::unknown) return;
+    const bool is_graph = kernel.name == kWholeGraph;
+    (is_graph ? graphs : unknown) += kernel.time;
+    if (!is_graph && (largest == nullptr || kernel.time > largest->time)) largest = &kernel;
+  };
+  for (const OpUse& use : trace.ops) std::ranges::for_each(use.kernels, add);
+  std::ranges::for_each(trace.orphans, add);
+  if (graphs + unknown <= kMost * all) return "";
+  if (graphs >= unknown) {
+    return fmt::format(
+        "{} of the kernel time is in CUDA graphs whose kernels were not recorded: record with nsys "
+        "profile --cuda-graph-trace=node",
+        share_text(graphs / all));
+  }
+  const std::string name = short_kernel_name(largest->name);
+  return fmt::format(
+      "{} of the kernel time is in the program's own kernels, which no rule looks into, {} of it "
+      "in "
+      "{}: see ncu --kernel-name {}",
+      share_text(unknown / all), share_text(largest->time / unknown), name, name);
 }
 
 // Why silence about a trace does not mean that all is well; empty where it does. The shares are
 // assumed: what is left may hide as much as what is seen.
 std::string too_little_seen(const TraceSummary& trace) {
-  constexpr double kMostUnclassified = 0.5, kMostIdle = 0.9;
+  constexpr double kMostIdle = 0.9;
   if (is_of_host_alone(trace)) {
     return trace.format == "Nsight Systems"
                ? "nothing of a GPU was recorded; record a program that uses one with nsys profile "
@@ -60,14 +79,7 @@ std::string too_little_seen(const TraceSummary& trace) {
                  "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]";
   }
   if (trace.kernels == 0) return "no kernel was recorded";
-  if (trace.unclassified_time > kMostUnclassified * trace.kernel_time) {
-    return fmt::format("{} of the kernel time is in kernels of unknown names",
-                       share_text(trace.unclassified_time / trace.kernel_time));
-  }
-  if (const KernelUse* kernel = kernel_on_one_sm(trace)) {
-    return fmt::format("{} of the kernel time is in {}, a single block, which runs on one SM",
-                       share_text(kernel->time / trace.kernel_time), kernel->name);
-  }
+  if (std::string reason = unknown_kernels(trace); !reason.empty()) return reason;
   const Seconds span = trace.time.span;
   if (span <= Seconds()) return "";
   if (is_mostly_unexplained(trace)) {
@@ -88,6 +100,12 @@ std::string too_little_seen(const TraceSummary& trace) {
         "{} of the time goes to {}first calls, loading or compiling kernels: record after a "
         "warm-up",
         share_text(set_up_of(trace) / span), start > Seconds() ? "start-up, " : "");
+  }
+  if (runs_once(trace)) {
+    return "nothing repeats, hardly a kernel runs twice: record several passes after a warm-up";
+  }
+  if (is_single_user_step(trace)) {
+    return "one step was recorded, which may be the first: record several after a warm-up";
   }
   if (std::string reason = benchmark_because(trace); !reason.empty()) return reason;
   if (std::string reason = toy_because(trace); !reason.empty()) return reason;

@@ -27,15 +27,9 @@ kernel 7 10us 900us reduce_baseline corr=1 grid={},1,1 block=1,1,1
   return check(measured_workload({summarize(*timeline)}), *find_device("a100_sxm4_80gb"));
 }
 
-TEST(NotJudged, AKernelOfOneBlockLeavesTheOtherSmsIdle) {
-  const Report report = report_of(1);
-  EXPECT_EQ(verdict_of(report), CheckVerdict::not_judged);
-  EXPECT_THAT(report.not_judged_because,
-              testing::HasSubstr("is in reduce_baseline, a single block, which runs on one SM"));
-}
-
-TEST(NotJudged, AKernelOfManyBlocksIsNone) {
-  EXPECT_THAT(report_of(1024).not_judged_because, testing::Not(testing::HasSubstr("one SM")));
+TEST(NotJudged, AKernelOfOneBlockIsAFinding) {
+  EXPECT_EQ(report_of(1).findings.at(0).rule, "launch/idle-sms");
+  EXPECT_TRUE(report_of(1024).findings.empty());
 }
 
 Report report_of(const std::string& trace) {
@@ -47,6 +41,64 @@ Report report_of(const std::string& trace) {
 bool has_advice(const Report& report) {
   return std::ranges::any_of(report.findings,
                              [](const Finding& finding) { return finding.level > Level::info; });
+}
+
+// Launch-bound, but nothing says that other steps are alike.
+TEST(NotJudged, OneStepThatTheProgramNamesShowsNoSteadyState) {
+  std::string trace = "format Kineto\nmark main 0us 20ms train_step\n";
+  for (int i = 1; i <= 90; ++i) {
+    trace += fmt::format(
+        "op main {0}us 60us aten::mm id={1}\n"
+        "call main {0}us 50us cudaLaunchKernel corr={1} id={1}\n"
+        "kernel 7 {0}.9us 12us gemm_{2} corr={1}\n",
+        200 * i, i, i % 5);
+  }
+  const Report report = report_of(trace);
+  EXPECT_FALSE(has_advice(report));
+  EXPECT_THAT(report.not_judged_because, testing::HasSubstr("one step was recorded"));
+}
+
+TEST(NotJudged, AProgramInWhichNothingRepeats) {
+  std::string trace = "format Nsight Systems\n";
+  for (int i = 1; i <= 12; ++i) {
+    trace += fmt::format(
+        "mark main {0}0ms 9ms build_{0}\n"
+        "call main {0}9ms 50us cudaLaunchKernel corr={0}\n"
+        "kernel 7 {0}9.1ms 300us gemm_{0} corr={0}\n",
+        i);
+  }
+  const Report report = report_of(trace);
+  EXPECT_FALSE(has_advice(report));
+  EXPECT_THAT(report.not_judged_because, testing::HasSubstr("nothing repeats"));
+}
+
+TEST(NotJudged, GraphsRecordedAsAWholeSayHowToRecordTheirKernels) {
+  const Report report = report_of(R"(
+format Nsight Systems
+repeat 4 every 10ms
+call main 0us 50us cudaGraphLaunch corr=1
+kernel 7 100us 9ms CUDA graph corr=1
+end
+)");
+  EXPECT_THAT(report.not_judged_because,
+              testing::HasSubstr("in CUDA graphs whose kernels were not recorded: record with nsys "
+                                 "profile --cuda-graph-trace=node"));
+}
+
+TEST(NotJudged, KernelsOfTheProgramsOwnAreNamed) {
+  const Report report = report_of(R"(
+format Nsight Systems
+repeat 4 every 10ms
+call main 0us 5us cudaLaunchKernel corr=1
+kernel 7 10us 7ms calcResiduals(float*) corr=1 grid=2000,1,1 block=256,1,1
+call main 7.1ms 5us cudaLaunchKernel corr=2
+kernel 7 7.2ms 2ms cub::DeviceScanKernel(float*) corr=2 grid=2000,1,1 block=256,1,1
+call main 7.3ms 2.6ms cudaDeviceSynchronize
+end
+)");
+  EXPECT_THAT(report.not_judged_because,
+              testing::HasSubstr("in the program's own kernels, which no rule looks into"));
+  EXPECT_THAT(report.not_judged_because, testing::HasSubstr("calcResiduals"));
 }
 
 // Each run makes its input on the host and copies it: ten times as long as the kernel.

@@ -27,14 +27,23 @@ std::vector<KindShare> sorted_shares(const std::map<std::string, KindShare>& by_
   return shares;
 }
 
+namespace {
+
+std::string kind_of(const KernelUse& kernel) {
+  if (kernel.name == kOtherKernels) return "further small kernels";
+  if (kernel.name == kWholeGraph) return "CUDA graphs, kernels not recorded";
+  if (kernel.facts.kernel_class == KernelClass::unknown) return "the program's own kernels";
+  return std::string(name_of(kernel.facts.kernel_class));
+}
+
+}  // namespace
+
 std::vector<KindShare> kernel_shares(const TraceSummary& trace) {
   std::map<std::string, KindShare> by_class;
-  const double passes = recorded_steps(trace);
+  const double passes = table_steps(trace);
   const Seconds pass = pass_time(trace);
   const auto add = [&](const KernelUse& kernel) {
-    const bool is_rest = kernel.name == kOtherKernels;
-    KindShare& share = by_class[is_rest ? "further small kernels"
-                                        : std::string(name_of(kernel.facts.kernel_class))];
+    KindShare& share = by_class[kind_of(kernel)];
     share.runs += static_cast<double>(kernel.count) / passes;
     share.time += kernel.time / passes;
     if (pass.value() > 0) share.share += kernel.time / passes / pass;

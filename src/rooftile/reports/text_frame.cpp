@@ -31,7 +31,11 @@ std::string title(const Report& report, const TextStyle& style) {
   std::string line = network;
   if (!report.device.name.empty()) {
     line += fmt::format(" on {}", printable(report.device.name));
-    if (has_operations(report)) line += fmt::format(", {}", mode_name(report.mode));
+    // A recording without a network may be of anything.
+    const bool says_mode =
+        has_operations(report) && (report.traces.empty() || report.mode == Mode::training ||
+                                   shows_network(report.traces.front()));
+    if (says_mode) line += fmt::format(", {}", mode_name(report.mode));
   }
   const std::string options = options_text(report);
   if (!options.empty()) line += ", " + options;

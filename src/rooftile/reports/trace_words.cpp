@@ -101,7 +101,10 @@ std::string pass_words(const TraceSummary& trace) {
                                   : "without start-up, first calls and end");
   }
   if (trace.steps.work.size() == steps.size()) return engine_words(trace.steps);
-  if (steps.size() == 1) return fmt::format("One step of {}", time_text(steps.front()));
+  if (steps.size() == 1) {
+    return fmt::format("One step of {}{}", time_text(steps.front()),
+                       is_single_user_step(trace) ? ", which shows no steady state" : "");
+  }
   return "Step " + median_words(steps);
 }
 
@@ -221,8 +224,9 @@ std::string apart_line(const Steps& steps) {
         step->beyond > Seconds()
             ? fmt::format(", {} longer by {}", time_text(step->beyond), limit_words(step->part))
             : "";
-    parts.push_back(fmt::format("the {} step ({}{})", which, time_text(step->duration),
-                                step->is_cut ? ", cut: with hardly any of a step's work" : extra));
+    const std::string steps = step->steps == 1 ? "step" : fmt::format("{} steps", step->steps);
+    parts.push_back(fmt::format("the {} {} ({}{})", which, steps, time_text(step->duration),
+                                step->is_cut ? ", cut: not a whole step" : extra));
   };
   add("first", steps.first_apart);
   add("last", steps.last_apart);
@@ -243,8 +247,10 @@ std::string host_work_line(const TraceSummary& trace, IdleCause cause, std::stri
     const std::string place =
         use.source.line > 0 ? fmt::format(" at {}:{}", printable(use.source.file), use.source.line)
                             : "";
+    // What happens once is no step's.
+    const double steps = cause == IdleCause::module_loading ? 1 : window_steps(trace);
     parts.push_back(fmt::format("{}{} ({})", cut_end(printable(use.name), 60), place,
-                                time_text(use.exposed / window_steps(trace))));
+                                time_text(use.exposed / steps)));
   }
   return parts.empty() ? "" : fmt::format("{}: {}.{}", title, join(parts, ", "), advice);
 }
@@ -380,11 +386,51 @@ std::string host_line(const TraceSummary& trace) {
                      time_text(trace.queue->delay.median));
 }
 
+// "Each mark of a step holds 10 equal rounds of kernels: a round counts as a step."
+std::string rounds_line(const Steps& steps) {
+  if (steps.rounds == 0) return "";
+  return fmt::format("Each mark of a step holds {} equal rounds of {}: a round counts as a step.",
+                     steps.rounds + (steps.source == StepSource::optimizer ? 1 : 0),
+                     steps.source == StepSource::optimizer ? "an optimizer" : "kernels");
+}
+
+// What runs beside the judged part, by the ranges that the program names.
+std::string unjudged_line(const TraceSummary& trace) {
+  constexpr double kVisible = 0.05;  // of the kernel time
+  const Seconds all = trace.kernel_time - trace.leftover_time;
+  const Seconds rest = all - trace.kernel_time_in_steps;
+  if (!trace.has_tables_of_window || rest < kVisible * all) return "";
+  std::vector<std::string> names;
+  for (const UnjudgedRange& range : trace.unjudged) {
+    if (range.kernel_time < kVisible * all) break;
+    names.push_back(fmt::format("{} ({} of kernels)", cut_end(printable(range.name), 60),
+                                time_text(range.kernel_time)));
+  }
+  if (names.empty()) return "";
+  return fmt::format("Outside the judged part and in no table: {}.", join(names, ", "));
+}
+
+std::string lost_line(const TraceSummary& trace) {
+  if (trace.lost_launches == 0) return "";
+  return fmt::format(
+      "The recording ends early: the last {} of {} launches ({}) have no kernel in it. Figures are "
+      "of what was recorded, not of the whole.",
+      count_text(static_cast<double>(trace.lost_launches)),
+      count_text(static_cast<double>(trace.kernel_launches)),
+      share_text(static_cast<double>(trace.lost_launches) /
+                 static_cast<double>(trace.kernel_launches)));
+}
+
 // What fills the idle time, what was left out, and what is missing.
 std::vector<std::string> remarks(const TraceSummary& trace) {
   constexpr double kVisible = 0.05;  // of the span
   std::vector<std::string> lines{
-      path_line(trace), host_line(trace), apart_line(trace.steps),
+      lost_line(trace),
+      rounds_line(trace.steps),
+      path_line(trace),
+      host_line(trace),
+      apart_line(trace.steps),
+      unjudged_line(trace),
       host_work_line(trace, IdleCause::host_work, "The host's other work while the GPU idles"),
       host_work_line(trace, IdleCause::module_loading,
                      "First calls (library set-up, loading or compiling kernels)",
@@ -426,6 +472,32 @@ std::string busy_words(const TraceSummary& trace) {
   const Seconds span = trace.time.span;
   return fmt::format("GPU busy {}, idle {}", share_text(trace.time.gpu_busy / span),
                      share_text(trace.time.idle / span));
+}
+
+// "1,353 kernels a step, 223 ms; 0 % of kernel time unclassified."
+std::string kernels_line(const TraceSummary& trace) {
+  const double steps = window_steps(trace), each = 1 / table_steps(trace);
+  Seconds all, graphs, unknown;
+  const auto add = [&](const KernelUse& kernel) {
+    all += kernel.time;
+    if (kernel.name == kWholeGraph) {
+      graphs += kernel.time;
+    } else if (kernel.facts.kernel_class == KernelClass::unknown) {
+      unknown += kernel.time;
+    }
+  };
+  for (const OpUse& use : trace.ops) std::ranges::for_each(use.kernels, add);
+  std::ranges::for_each(trace.orphans, add);
+  const std::string in_graphs =
+      graphs > Seconds() ? fmt::format(" {} lies in CUDA graphs that were recorded as a whole.",
+                                       share_text(graphs / all))
+                         : "";
+  const double kernels = each * static_cast<double>(kernels_in_tables(trace));
+  return fmt::format("{} {}{}, {}; {} of kernel time unclassified.{}", count_text(kernels),
+                     kernels == 1 ? "kernel" : "kernels",
+                     trace.steps.durations.empty() ? "" : " a step",
+                     time_text(trace.kernel_time_in_steps / steps),
+                     share_text(all > Seconds() ? unknown / all : 0), in_graphs);
 }
 
 void add_part(TextTable& table, std::string_view name, Seconds part, const TraceSummary& trace) {
@@ -489,11 +561,7 @@ std::vector<std::string> trace_lines(const Report& report) {
   lines.push_back(
       fmt::format("{}{}; {}.", whose_words(report), pass_words(trace), busy_words(trace)));
   if (trace.kernels > 0) {
-    lines.push_back(fmt::format(
-        "{} kernels, {} total; {} of kernel time unclassified.",
-        count_text(static_cast<double>(trace.kernels)), time_text(trace.kernel_time),
-        share_text(trace.kernel_time.value() > 0 ? trace.unclassified_time / trace.kernel_time
-                                                 : 0)));
+    lines.push_back(kernels_line(trace));
   }
   const std::string slow = slow_line(trace.steps);
   const std::string unlike = slow.empty() ? limits_line(trace.steps) : slow;

@@ -36,7 +36,7 @@ std::optional<Evidence> kernel_evidence(const RuleInput& input, std::size_t op) 
     }
     if (largest == nullptr) continue;
     return Evidence::measured(fmt::format("{} per step, mostly in kernel {}",
-                                          time_text(time / recorded_steps(trace)),
+                                          time_text(time / table_steps(trace)),
                                           short_kernel_name(largest->name)));
   }
   return std::nullopt;

@@ -324,7 +324,8 @@ void merge_repeats(std::vector<Judged>& all, const Workload& workload) {
 void lower_what_a_run_cannot_gain(std::vector<Judged>& all, std::span<const TraceSummary> traces) {
   if (traces.empty()) return;
   const bool is_no_program = std::ranges::all_of(traces, [](const TraceSummary& trace) {
-    return is_mostly_set_up(trace) || is_mostly_unexplained(trace) || !toy_because(trace).empty();
+    return is_mostly_set_up(trace) || is_mostly_unexplained(trace) || is_single_user_step(trace) ||
+           runs_once(trace) || !toy_because(trace).empty();
   });
   for (Judged& judged : all) {
     Finding& finding = judged.finding;

@@ -24,7 +24,7 @@ enum class KernelClass {
   cast,
   copy,  // device-side copies, concatenation, gather and scatter by copy
   fill,
-  embedding,  // gather, index_select, their gradients
+  embedding,  // lookups in a table, their gradients
   pooling,
   optimizer,
   loss_scaling,  // unscale, check for inf
@@ -32,7 +32,9 @@ enum class KernelClass {
   random,
   communication,
   sparse,
-  other,  // recognised, of none of these
+  indexing,  // gather, scatter, index_put: rows by an index, as tokens of experts are permuted
+  quantize,  // to and from 8 bits or fewer, with the scales
+  other,     // recognised, of none of these
 };
 
 // Kernels that read and write each element once or so, and that a compiler joins.

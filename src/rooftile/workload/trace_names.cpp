@@ -49,12 +49,11 @@ constexpr std::array<std::string_view, 6> kCopyKinds{"unknown",        "host_to_
                                                      "device_to_host", "device_to_device",
                                                      "peer_to_peer",   "host_to_host"};
 constexpr std::array<std::string_view, 4> kServingStages{"none", "prefill", "decode", "mixed"};
-constexpr std::array<std::string_view, 22> kKernelClasses{
-    "unknown",       "gemm",         "convolution", "attention", "recurrent",
-    "normalization", "softmax",      "elementwise", "reduction", "layout_conversion",
-    "cast",          "copy",         "fill",        "embedding", "pooling",
-    "optimizer",     "loss_scaling", "sort",        "random",    "communication",
-    "sparse",        "other"};
+constexpr std::array<std::string_view, 24> kKernelClasses{
+    "unknown", "gemm",          "convolution", "attention",         "recurrent",    "normalization",
+    "softmax", "elementwise",   "reduction",   "layout_conversion", "cast",         "copy",
+    "fill",    "embedding",     "pooling",     "optimizer",         "loss_scaling", "sort",
+    "random",  "communication", "sparse",      "indexing",          "quantize",     "other"};
 constexpr std::array<std::string_view, 4> kDirections{"unknown", "forward", "dgrad", "wgrad"};
 
 static_assert(static_cast<std::size_t>(IdleCause::unknown) + 1 == kIdleCauses.size());

@@ -20,6 +20,41 @@ double recorded_steps(const TraceSummary& summary) {
   return std::abs(steps - whole) <= kWhole * whole ? whole : steps;
 }
 
+double table_steps(const TraceSummary& summary) {
+  return summary.has_tables_of_window ? window_steps(summary) : recorded_steps(summary);
+}
+
+std::int64_t kernels_in_tables(const TraceSummary& summary) {
+  std::int64_t kernels = 0;
+  const auto add = [&](const KernelUse& kernel) { kernels += kernel.count; };
+  for (const OpUse& use : summary.ops) std::ranges::for_each(use.kernels, add);
+  std::ranges::for_each(summary.orphans, add);
+  return kernels;
+}
+
+bool shows_network(const TraceSummary& summary) {
+  const auto is_layer = [](const KernelUse& kernel) {
+    switch (kernel.facts.kernel_class) {
+      case KernelClass::gemm:
+      case KernelClass::convolution:
+      case KernelClass::attention:
+      case KernelClass::recurrent:
+      case KernelClass::normalization:
+      case KernelClass::softmax:
+        return true;
+      default:
+        return false;
+    }
+  };
+  return !summary.ops.empty() || std::ranges::any_of(summary.orphans, is_layer);
+}
+
+bool is_single_user_step(const TraceSummary& summary) {
+  const Steps& steps = summary.steps;
+  return steps.source == StepSource::user_range && steps.durations.size() == 1 &&
+         !steps.first_apart && !steps.last_apart;
+}
+
 bool is_of_host_alone(const TraceSummary& summary) {
   return summary.kernels == 0 && summary.whole.copy <= Seconds() && !summary.is_foreign &&
          summary.launches + summary.graph_launches == 0;

@@ -68,6 +68,9 @@ struct TraceSite {
 // Name of the row that stands for kernels and operators beyond those listed.
 inline constexpr std::string_view kOtherKernels = "other";
 
+// Name of the row that stands for a CUDA graph recorded as a whole.
+inline constexpr std::string_view kWholeGraph = "CUDA graph";
+
 // What a step of a serving engine does, by its label in the trace.
 enum class ServingStage : std::uint8_t { none, prefill, decode, mixed };
 
@@ -372,11 +375,12 @@ struct SlowStep {
   bool operator==(const SlowStep&) const = default;
 };
 
-// The first or last complete step, where it takes much longer than those between (a warm-up, or the
-// end of the profiler) or holds hardly any work. It is no part of the window.
+// Steps at the start or the end that take much longer than the others (a warm-up, or the end of the
+// profiler), or of which the recording lacks most work. They are no part of the window.
 struct StepApart {
-  Seconds duration;
-  bool is_cut = false;                     // less than a tenth of the work of the others
+  Seconds duration;  // of all of them
+  std::int64_t steps = 1;
+  bool is_cut = false;                     // their work is not all there
   StepPart part = StepPart::idle_unknown;  // longest beyond the median of that part
   Seconds beyond;                          // the median
 
@@ -389,6 +393,7 @@ struct Steps {
   // launched so far; the next one begins there. They add up to the window's span.
   std::vector<Seconds> durations;
   std::vector<ServingStage> work;  // of each step of a serving engine; empty for others
+  std::int64_t rounds = 0;  // that a mark of the recording holds, where steps are those; else 0
   std::optional<StepApart> first_apart, last_apart;
   std::vector<StepLimit> limits;  // of each step; empty without work on a GPU
   std::vector<SlowStep> slow;     // in order, of three or more steps
@@ -468,6 +473,15 @@ struct Prediction {
   bool operator==(const Prediction&) const = default;
 };
 
+// Outermost ranges of one name with kernels, none of them in the window.
+struct UnjudgedRange {
+  std::string name;
+  std::int64_t kernels = 0;
+  Seconds kernel_time;  // sum over those
+
+  bool operator==(const UnjudgedRange&) const = default;
+};
+
 struct TraceSummary {
   std::vector<std::string> files;
   std::string format;
@@ -484,11 +498,13 @@ struct TraceSummary {
   // Of the whole recording.
   std::int64_t kernels = 0;
   Seconds kernel_time;           // sum over kernels
-  Seconds kernel_time_in_steps;  // of that: launched in the window
+  Seconds kernel_time_in_steps;  // of that: in the window
   Seconds unclassified_time;     // of that: names the grammar does not know
   // Launched before the recording began: counted above, and in no table and no step.
   std::int64_t leftover_kernels = 0;
   Seconds leftover_time;
+  // Launches of kernels, and how many of them, the last ones, have no kernel in the recording.
+  std::int64_t kernel_launches = 0, lost_launches = 0;
 
   // Of the window's host part.
   std::int64_t launches = 0;
@@ -496,18 +512,22 @@ struct TraceSummary {
   Seconds host_busy;                // of the busiest thread: in operators and calls, not waiting
   std::int64_t graph_launches = 0;  // cudaGraphLaunch calls
 
+  // Of the window; false in summaries of earlier versions, where they are of the whole recording.
+  bool has_tables_of_window = false;
+  std::vector<OpUse> ops;                // with kernels; largest kernel time first
+  std::vector<KernelUse> orphans;        // kernels no operator is known for
+  std::vector<AttentionUse> attentions;  // that are not fused; largest time first
+  ConvBiasUse conv_bias;
+  RecomputeUse recomputed;
+  WeightCasts weight_casts;
+
   // Of the whole recording.
-  std::vector<OpUse> ops;              // with kernels; largest kernel time first
-  std::vector<KernelUse> orphans;      // kernels no operator is known for
   StretchedRuns stretched;             // of the busiest GPU
   std::vector<TransferUse> transfers;  // of the busiest GPU, by direction and size
   std::vector<CollectiveUse> collectives;
   std::vector<PlaceUse> modules, annotations;  // largest GPU time first
+  std::vector<UnjudgedRange> unjudged;         // largest kernel time first
   std::optional<LaunchQueue> queue;            // empty without launches
-  std::vector<AttentionUse> attentions;        // that are not fused; largest time first
-  ConvBiasUse conv_bias;
-  RecomputeUse recomputed;
-  WeightCasts weight_casts;  // of the window
   // Of the window's host part.
   std::vector<CopyUse> copies;
   std::vector<SyncUse> syncs;
@@ -541,6 +561,20 @@ double window_steps(const TraceSummary& summary);
 // Steps in the whole recording by kernel time, at least 1: divides what is counted in all of it. A
 // whole number where it is within a hundredth of one.
 double recorded_steps(const TraceSummary& summary);
+
+// Divides what the tables of the window count: its steps; of summaries of earlier versions, whose
+// tables are of the whole recording, the steps in that.
+double table_steps(const TraceSummary& summary);
+
+// Kernels in the tables of operators and kernels.
+std::int64_t kernels_in_tables(const TraceSummary& summary);
+
+// Whether operators of a framework or the kernels of layers show that a network runs.
+bool shows_network(const TraceSummary& summary);
+
+// Whether one step was recorded that the program marks and no profiler warmed up for: it shows no
+// steady state.
+bool is_single_user_step(const TraceSummary& summary);
 
 // Whether the recording shows nothing of a GPU: no launch, no work, no copy.
 bool is_of_host_alone(const TraceSummary& summary);

@@ -324,6 +324,13 @@ void visit_summary(Visit& visit, StepLimit& limit) {
 }
 
 template <class Visit>
+void visit_summary(Visit& visit, UnjudgedRange& range) {
+  visit("name", range.name);
+  visit("kernels", range.kernels);
+  visit("kernel_time_s", range.kernel_time);
+}
+
+template <class Visit>
 void visit_summary(Visit& visit, SlowStep& slow) {
   visit("step", slow.step);
   visit("part", slow.part);
@@ -333,6 +340,7 @@ void visit_summary(Visit& visit, SlowStep& slow) {
 template <class Visit>
 void visit_summary(Visit& visit, StepApart& step) {
   visit("duration_s", step.duration);
+  visit.optional("steps", step.steps);
   visit.optional("cut", step.is_cut);
   visit("part", step.part);
   visit("beyond_median_s", step.beyond);
@@ -343,6 +351,7 @@ void visit_summary(Visit& visit, Steps& steps) {
   visit("source", steps.source);
   visit("durations_s", steps.durations);
   visit.optional("work", steps.work);
+  visit.optional("rounds", steps.rounds);
   visit.optional("first_apart", steps.first_apart);
   visit.optional("last_apart", steps.last_apart);
   visit.optional("limits", steps.limits);
@@ -421,10 +430,13 @@ void visit_summary(Visit& visit, TraceSummary& summary) {
   visit("unclassified_time_s", summary.unclassified_time);
   visit.optional("leftover_kernels", summary.leftover_kernels);
   visit.optional("leftover_time_s", summary.leftover_time);
+  visit.optional("kernel_launches", summary.kernel_launches);
+  visit.optional("lost_launches", summary.lost_launches);
   visit("launches", summary.launches);
   visit("launch_time_s", summary.launch_time);
   visit("host_busy_s", summary.host_busy);
   visit("graph_launches", summary.graph_launches);
+  visit.optional("has_tables_of_window", summary.has_tables_of_window);
   visit("ops", summary.ops);
   visit("orphans", summary.orphans);
   visit.optional("stretched", summary.stretched);
@@ -433,6 +445,7 @@ void visit_summary(Visit& visit, TraceSummary& summary) {
   visit("collectives", summary.collectives);
   visit.optional("modules", summary.modules);
   visit.optional("annotations", summary.annotations);
+  visit.optional("unjudged", summary.unjudged);
   visit.optional("queue", summary.queue);
   visit.optional("attentions", summary.attentions);
   visit.optional("conv_bias", summary.conv_bias);

@@ -150,8 +150,9 @@ TraceSummary sample_summary() {
   summary.steps = {StepSource::user_range,
                    {Seconds(0.1), Seconds(0.3)},
                    {ServingStage::prefill, ServingStage::decode},
-                   StepApart{Seconds(0.9), true, StepPart::idle_host_work, Seconds(0.7)},
-                   StepApart{Seconds(0.8), true, StepPart::compute, Seconds(0.6)},
+                   4,
+                   StepApart{Seconds(0.9), 2, true, StepPart::idle_host_work, Seconds(0.7)},
+                   StepApart{Seconds(0.8), 1, true, StepPart::compute, Seconds(0.6)},
                    {{StepPart::compute, Seconds(0.06)}, {StepPart::idle_copy, Seconds(0.2)}},
                    {{1, StepPart::idle_copy, Seconds(0.15)}}};
   summary.kernels = 1000;
@@ -160,6 +161,10 @@ TraceSummary sample_summary() {
   summary.unclassified_time = Seconds(0.01);
   summary.leftover_kernels = 5;
   summary.leftover_time = Seconds(0.02);
+  summary.kernel_launches = 1100;
+  summary.lost_launches = 100;
+  summary.has_tables_of_window = true;
+  summary.unjudged = {{"evaluate", 40, Seconds(0.03)}};
   summary.launches = 900;
   summary.launch_time = Seconds(0.05);
   summary.host_busy = Seconds(0.9);
@@ -248,7 +253,7 @@ TEST(TraceSummaryJson, NamesTheMistake) {
            {"\"kernels\": 1000", "\"kernels\": 1e3", "expected a whole number"},
            {"\"kernels\": 1000", "\"kernels\": 99999999999999999999", "expected a whole number"},
            {"\"kernels\": 1000", "\"colonels\": 1000", "kernels: is missing"},
-           {"\"kernels\": 1000", "\"extra\": 1, \"kernels\": 1000", "found 54 keys, expected 53"},
+           {"\"kernels\": 1000", "\"extra\": 1, \"kernels\": 1000", "found 58 keys, expected 57"},
            {"\"data_loading\"", "\"coffee\"", "whole.idle_by_cause_s.coffee: is no cause"},
            {"\"class\": \"gemm\"", "\"class\": \"gems\"", "ops[0].kernels[0].facts.class"},
            {"\"sm_count\": 132", "\"sm_count\": 4294967296", "device.sm_count"},

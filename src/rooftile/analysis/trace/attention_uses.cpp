@@ -57,6 +57,8 @@ bool may_lie_between(KernelClass kernel_class) {
     case KernelClass::random:
     case KernelClass::reduction:
     case KernelClass::embedding:
+    case KernelClass::indexing:
+    case KernelClass::quantize:
     case KernelClass::unknown:
     case KernelClass::other:
       return true;
@@ -82,7 +84,7 @@ class AttentionFinder {
         links_(view.links),
         names_(names),
         owners_(view.timeline, view.links),
-        launched_(kernels_by_launch(view.timeline, view.links)) {}
+        launched_(kernels_by_launch(view.timeline, view.links, view.window)) {}
 
   AttentionUses find();
 

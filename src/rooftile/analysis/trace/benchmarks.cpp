@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "rooftile/analysis/trace/gain.h"
 #include "rooftile/analysis/trace/measured_workload.h"
 #include "rooftile/analysis/trace/use_groups.h"
 #include "rooftile/base/quantity_text.h"
@@ -72,9 +73,9 @@ std::string toy_because(const TraceSummary& trace) {
   constexpr double kMostBusy = 0.1;                         // of the window
   constexpr double kMostKernels = 100, kFewestKernels = 3;  // a step
   constexpr Seconds kTiny = microseconds(3);
-  const double kernels = static_cast<double>(trace.kernels);
-  const double each = kernels / recorded_steps(trace);
-  const bool is_tiny = trace.kernels > 0 && trace.kernel_time < kTiny * kernels;
+  const double kernels = static_cast<double>(table_count(trace, kernels_in_tables(trace)));
+  const double each = kernels / window_steps(trace);
+  const bool is_tiny = kernels > 0 && trace.kernel_time_in_steps < kTiny * kernels;
   if (!is_tiny || each > kMostKernels || each < kFewestKernels || trace.steps.durations.empty() ||
       trace.time.gpu_busy > kMostBusy * trace.time.span) {
     return "";
@@ -83,7 +84,7 @@ std::string toy_because(const TraceSummary& trace) {
       "the GPU's {:.0f} kernels a step take {} each: tensors of so few numbers leave all of the "
       "time "
       "to the host, which only larger batches or a CUDA graph of the whole step change",
-      each, time_text(trace.kernel_time / kernels));
+      each, time_text(trace.kernel_time_in_steps / kernels));
 }
 
 }  // namespace rooftile

@@ -29,7 +29,7 @@ bool is_release(std::string_view name) {
 }
 
 // "step", "iteration_5", "Train step #12", "Warm-up Step 2": a word for a step, what kind of step
-// it is, and numbers.
+// it is, and numbers; or anything's "train_step".
 bool names_a_step(std::string_view name) {
   constexpr std::array<std::string_view, 8> kSteps{
       "step",         "iteration",      "iter",      "trainstep",
@@ -42,6 +42,7 @@ bool names_a_step(std::string_view name) {
     return std::ranges::find(words, word) != words.end();
   };
   const std::string text = lower(name);
+  if (text.ends_with("train_step") || text.ends_with("training_step")) return true;
   std::size_t steps = 0;
   for (auto at = text.begin(); at != text.end();) {
     const auto end = std::find_if_not(at, text.end(), is_letter);
@@ -113,6 +114,27 @@ CallKind call_kind(std::string_view name) {
   return is_allocation(name) ? CallKind::allocation : CallKind::other;
 }
 
+namespace {
+
+// "FusionKernelRuntime::compileFusionParallel", "compile_kernel": what compiles says what. A
+// "compiled" model or region runs.
+bool says_what_it_compiles(std::string_view name) {
+  for (const std::string_view word : {"compile", "Compile"}) {
+    const auto at = name.find(word);
+    if (at == std::string_view::npos) continue;
+    const std::string_view what = name.substr(at + word.size());
+    if (what.empty()) return contains(name, "::");
+    const bool is_word = std::isupper(static_cast<unsigned char>(what.front())) != 0;
+    if (is_word) return true;
+    for (const std::string_view made : {"_kernel", "_module", "_fusion", "_cubin", "_ptx"}) {
+      if (what.starts_with(made)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 // PyTorch ends the ranges of each phase of torch.compile in "(dynamo_timed)". Functions of
 // Inductor's compile_fx.py also run the compiled code; those that compile say so.
 bool names_a_compiler(std::string_view name) {
@@ -131,7 +153,8 @@ bool names_a_compiler(std::string_view name) {
                                                     "cupy/cuda/compiler.py",
                                                     "numba/core/compiler",
                                                     "numba/cuda/compiler"};
-  return std::ranges::any_of(kWords, [&](std::string_view word) { return contains(text, word); });
+  return says_what_it_compiles(name) ||
+         std::ranges::any_of(kWords, [&](std::string_view word) { return contains(text, word); });
 }
 
 RangeKind range_kind(std::string_view name) {

@@ -50,6 +50,14 @@ std::int64_t window_count(const TraceSummary& trace, std::int64_t recorded) {
   return std::llround(static_cast<double>(recorded) * window_part(trace));
 }
 
+double table_part(const TraceSummary& trace) {
+  return std::min(1.0, window_steps(trace) / table_steps(trace));
+}
+
+std::int64_t table_count(const TraceSummary& trace, std::int64_t in_table) {
+  return std::llround(static_cast<double>(in_table) * table_part(trace));
+}
+
 bool is_host_bound(const TraceSummary& trace) {
   return host_idle(trace) > kHostBoundShare * steady_span(trace);
 }

@@ -13,6 +13,9 @@ Seconds per_step(const TraceSummary& trace, Seconds in_window);
 // The window's part, at most 1, of what a summary counts in the whole recording.
 double window_part(const TraceSummary& trace);
 std::int64_t window_count(const TraceSummary& trace, std::int64_t recorded);
+// The same of what the tables of the window hold: all of it, but for summaries of earlier versions.
+double table_part(const TraceSummary& trace);
+std::int64_t table_count(const TraceSummary& trace, std::int64_t in_table);
 
 // True when the host is seen to hold the GPU up for a good part of the window.
 bool is_host_bound(const TraceSummary& trace);

@@ -46,7 +46,8 @@ class PassMarks {
 bool is_layer(KernelClass kernel_class) {
   return kernel_class == KernelClass::gemm || kernel_class == KernelClass::convolution ||
          kernel_class == KernelClass::attention || kernel_class == KernelClass::recurrent ||
-         kernel_class == KernelClass::normalization || kernel_class == KernelClass::embedding;
+         kernel_class == KernelClass::normalization || kernel_class == KernelClass::embedding ||
+         kernel_class == KernelClass::indexing;
 }
 
 PassMarks::PassMarks(const Timeline& timeline, const Links& links, const KernelNames& names) {

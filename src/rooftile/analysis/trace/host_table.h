@@ -22,6 +22,7 @@ struct HostView {
   const std::vector<HostWait>& waits;
   PythonSites& sites;
   Window steps;                // of the host: what begins in it counts
+  Window window;               // of the GPU: what is judged
   Nanoseconds first_end = 0;   // of the first step
   std::size_t step_count = 1;  // 1 where there are none
   bool has_steps = false;

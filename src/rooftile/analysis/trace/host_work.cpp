@@ -582,9 +582,9 @@ bool takes_far_too_long(const Timeline& timeline, const HostWait& wait) {
   return busy < length / kMostBusy;
 }
 
-// Each node of a graph takes the call about a microsecond where a profiler records it.
+// Each node of a graph takes the call one to two microseconds where a profiler records it.
 bool launches_large_graph(const Timeline& timeline, const Links& links, std::uint32_t call) {
-  constexpr Nanoseconds kMostPerNode = 2'000;
+  constexpr Nanoseconds kMostPerNode = 4'000;
   if (links.kind_of_call(timeline, call) != CallKind::graph_launch) return false;
   const auto nodes = std::ranges::count(links.gpu_call, call);
   return timeline.calls.time.duration(call) <= kMostPerNode * nodes;
@@ -614,7 +614,9 @@ void add_other_work(const Timeline& timeline, const Links& links, std::vector<Ho
   for (const Stretch& stretch : pieces) {
     while (wait != waits.end() && wait->end <= stretch.start) ++wait;
     Name name = namer.name_of(stretch.start, stretch.end, stretch.thread);
-    if (name.is_call && launches_large_graph(timeline, links, name.row)) continue;
+    if (name.is_call && launches_large_graph(timeline, links, name.row)) {
+      name.cause = IdleCause::outside;  // the profiler's
+    }
     // Compiling ends as the module is loaded; work that ends before is something else.
     const bool loads_next = wait != waits.end() && wait->cause == IdleCause::module_loading &&
                             wait->start == stretch.end;

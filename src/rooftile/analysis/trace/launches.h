@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "rooftile/analysis/trace/busy.h"
 #include "rooftile/analysis/trace/links.h"
 
 namespace rooftile::trace {
@@ -14,7 +15,9 @@ struct Launched {
   std::uint32_t activity = 0;
 };
 
-// Kernels, copies and fills whose operator is known, by thread and then by launch.
-std::vector<Launched> kernels_by_launch(const Timeline& timeline, const Links& links);
+// Kernels, copies and fills that start in the window and whose operator is known, by thread and
+// then by launch.
+std::vector<Launched> kernels_by_launch(const Timeline& timeline, const Links& links,
+                                        const Window& window);
 
 }  // namespace rooftile::trace

@@ -71,7 +71,9 @@ bool trains(const TraceSummary& trace) {
     return kernel.facts.kernel_class == KernelClass::optimizer ||
            kernel.facts.direction == KernelDirection::dgrad ||
            kernel.facts.direction == KernelDirection::wgrad ||
-           contains_any(kernel.name, {"backward", "_grad_", "multi_tensor_apply"});
+           contains_any(kernel.name, {"backward", "_grad_"}) ||
+           (kernel.facts.kernel_class == KernelClass::elementwise &&
+            contains(kernel.name, "multi_tensor_apply"));
   };
   return std::ranges::any_of(trace.ops, is_backward) ||
          std::ranges::any_of(trace.orphans, is_of_training);
@@ -84,7 +86,7 @@ Workload measured_workload(std::vector<TraceSummary> summaries) {
     return a.rank.value_or(0) < b.rank.value_or(0);
   });
   const TraceSummary& trace = summaries.front();
-  const double passes = recorded_steps(trace);
+  const double passes = table_steps(trace);
   workload.mode = trains(trace) ? Mode::training : Mode::inference;
   for (const OpUse& use : trace.ops) workload.ops.push_back(measured_op(use, passes));
   for (const KernelUse& kernel : trace.orphans) {
@@ -113,7 +115,7 @@ std::vector<Seconds> measured_times_in_pass(const Workload& workload) {
   if (workload.traces.empty()) return times;
   const TraceSummary& trace = workload.traces.front();
   if (workload.ops.size() != trace.ops.size() + trace.orphans.size()) return times;
-  const double passes = recorded_steps(trace);
+  const double passes = table_steps(trace);
   for (const OpUse& use : trace.ops) times.push_back(use.kernel_time / passes);
   for (const KernelUse& kernel : trace.orphans) times.push_back(kernel.time / passes);
   return times;

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "rooftile/analysis/trace/grouped_times.h"
+#include "rooftile/analysis/trace/kernel_context.h"
 #include "rooftile/analysis/trace/kernel_streams.h"
 #include "rooftile/analysis/trace/owners.h"
 #include "rooftile/analysis/trace/seconds.h"
@@ -110,17 +111,6 @@ std::vector<OwnerFacts> facts_of_owners(const Timeline& timeline, const Links& l
   return facts;
 }
 
-// What an operator outside PyTorch says of its kernels by its own name: dpsk::grouped_gemm.
-KernelClass class_of_operator(std::string_view name) {
-  if (!contains(name, "::") || name.starts_with("aten::")) return KernelClass::unknown;
-  const std::string text = lower(name.substr(name.rfind("::") + 2));
-  if (contains_any(text, {"attention", "attn"})) return KernelClass::attention;
-  if (contains_any(text, {"gemm", "matmul", "linear"}) || text.ends_with("_mm")) {
-    return KernelClass::gemm;
-  }
-  return contains(text, "norm") ? KernelClass::normalization : KernelClass::unknown;
-}
-
 class OpTabulator {
  public:
   OpTabulator(const Timeline& timeline, const Links& links, const KernelNames& names,
@@ -134,11 +124,13 @@ class OpTabulator {
         stages_(timeline, links),
         owners_(timeline, links) {}
 
-  OpTable tabulate(const Window& steps);
+  OpTable tabulate(const Window& window);
 
  private:
   void collect_owners();
-  KernelClass class_of(std::uint32_t activity) const;
+  KernelClass class_of(std::uint32_t activity) const {
+    return class_in_context(timeline_, links_, names_, activity);
+  }
   // What it costs: without what something else held it up for.
   Nanoseconds own_time(std::uint32_t activity) const {
     const bool counts = beyond_.empty() || names_.class_of(activity) != GpuClass::compute;
@@ -192,18 +184,6 @@ void OpTabulator::collect_owners() {
   }
   calls_.reserve(ops.size());
   facts_ = facts_of_owners(timeline_, links_, sites_, owners_, stages_, ops);
-}
-
-// By the kernel's name, else by the innermost operator around its launch whose name tells.
-KernelClass OpTabulator::class_of(std::uint32_t activity) const {
-  const KernelClass named = names_.facts(activity).kernel_class;
-  if (named != KernelClass::unknown) return named;
-  for (std::uint32_t op = links_.gpu_op[activity]; op != kNone; op = links_.op_parent[op]) {
-    if (links_.kind_of_op(timeline_, op) != RangeKind::operation) continue;
-    const KernelClass told = class_of_operator(timeline_.strings[timeline_.ops.name[op]]);
-    if (told != KernelClass::unknown) return told;
-  }
-  return KernelClass::unknown;
 }
 
 std::uint32_t OpTabulator::row_of(const OwnerFacts& owner, Part part) {
@@ -383,7 +363,7 @@ OpUse OpTabulator::use_of(const OpSum& sum) {
   return use;
 }
 
-OpTable OpTabulator::tabulate(const Window& steps) {
+OpTable OpTabulator::tabulate(const Window& window) {
   const GpuActivities& gpu = timeline_.gpu;
   collect_owners();
   OpTable table;
@@ -391,19 +371,19 @@ OpTable OpTabulator::tabulate(const Window& steps) {
   for (std::uint32_t i = 0; i < gpu.time.size(); ++i) {
     if (gpu.kind[i] != GpuKind::kernel) continue;
     const Nanoseconds time = gpu.time.duration(i);
-    const std::uint32_t call = links_.gpu_call[i];
     ++table.kernels;
     total += time;
     if (class_of(i) == KernelClass::unknown) unclassified += time;
     if (links_.leftover[i]) {
       ++table.leftover;
       leftover += time;
+    }
+    if (links_.leftover[i] || !window.contains(gpu.time.start(i))) {
+      fact_of_[i] = kNone;
       continue;
     }
     add_kernel(i);
-    if (steps.contains(call != kNone ? timeline_.calls.time.start(call) : gpu.time.start(i))) {
-      in_steps += time;
-    }
+    in_steps += time;
   }
   table.kernel_time = to_seconds(total);
   table.kernel_time_in_steps = to_seconds(in_steps);
@@ -420,9 +400,9 @@ OpTable OpTabulator::tabulate(const Window& steps) {
 }  // namespace
 
 OpTable tabulate_ops(const Timeline& timeline, const Links& links, const KernelNames& names,
-                     PythonSites& sites, const Window& steps, const Cover& first_calls,
+                     PythonSites& sites, const Window& window, const Cover& first_calls,
                      const std::vector<Nanoseconds>& beyond) {
-  return OpTabulator(timeline, links, names, sites, first_calls, beyond).tabulate(steps);
+  return OpTabulator(timeline, links, names, sites, first_calls, beyond).tabulate(window);
 }
 
 }  // namespace rooftile::trace

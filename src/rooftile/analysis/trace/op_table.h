@@ -18,11 +18,12 @@ struct OpTable {
   std::int64_t kernels = 0, leftover = 0;
 };
 
-// Every kernel of the recording once, but for those left from before it. Rows beyond a limit are
-// added up in one called "other". Operators' time on the host is that without `first_calls`, that
-// of kernels is without what they take `beyond` the usual time.
+// Every kernel that starts in the window once, but for those left from before the recording; the
+// sums are of the whole recording where they do not say otherwise. Rows beyond a limit are added up
+// in one called "other". Operators' time on the host is that without `first_calls`, that of kernels
+// is without what they take `beyond` the usual time.
 OpTable tabulate_ops(const Timeline& timeline, const Links& links, const KernelNames& names,
-                     PythonSites& sites, const Window& steps, const Cover& first_calls = {},
+                     PythonSites& sites, const Window& window, const Cover& first_calls = {},
                      const std::vector<Nanoseconds>& beyond = {});
 
 // Operators of a recording without a GPU, by their time on the host: the outermost whose arguments

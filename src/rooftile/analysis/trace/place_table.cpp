@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -379,6 +380,43 @@ PlaceTables tabulate_places(const Timeline& timeline, const Links& links, const 
   std::erase_if(tables.modules, [](const PlaceUse& use) { return use.kernels == 0; });
   tables.annotations = places(ranges);
   return tables;
+}
+
+std::vector<UnjudgedRange> unjudged_ranges(const Timeline& timeline, const Links& links,
+                                           const GpuTrack& track, const Window& window) {
+  constexpr std::size_t kMostRanges = 8;
+  const auto visit_names = [&](std::uint32_t row, const auto& visit) {
+    for (std::uint32_t op = links.gpu_op[row]; op != kNone; op = links.op_parent[op]) {
+      if (timeline.ops.kind[op] == HostKind::annotation) visit(timeline.ops.name[op]);
+    }
+  };
+  const auto counts = [&](std::uint32_t row) {
+    return timeline.gpu.kind[row] == GpuKind::kernel && !links.leftover[row];
+  };
+  std::set<std::uint32_t> judged;
+  for (const std::uint32_t row : track.rows) {
+    if (!counts(row) || !window.contains(timeline.gpu.time.start(row))) continue;
+    visit_names(row, [&](std::uint32_t name) { judged.insert(name); });
+  }
+  std::map<std::uint32_t, std::pair<std::int64_t, Nanoseconds>> sums;  // by name
+  for (const std::uint32_t row : track.rows) {
+    if (!counts(row) || window.contains(timeline.gpu.time.start(row))) continue;
+    std::uint32_t outermost = kNone;
+    visit_names(row, [&](std::uint32_t name) {
+      if (!judged.contains(name)) outermost = name;
+    });
+    if (outermost == kNone) continue;
+    auto& [kernels, time] = sums[outermost];
+    ++kernels;
+    time += timeline.gpu.time.duration(row);
+  }
+  std::vector<UnjudgedRange> ranges;
+  for (const auto& [name, sum] : sums) {
+    ranges.push_back({timeline.strings[name], sum.first, to_seconds(sum.second)});
+  }
+  std::ranges::stable_sort(ranges, std::greater{}, &UnjudgedRange::kernel_time);
+  if (ranges.size() > kMostRanges) ranges.resize(kMostRanges);
+  return ranges;
 }
 
 }  // namespace rooftile::trace

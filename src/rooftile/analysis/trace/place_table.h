@@ -18,4 +18,8 @@ inline constexpr std::size_t kMostPlaces = 4096;
 // (of PyTorch Lightning and vLLM), else what old traces note with each operator.
 PlaceTables tabulate_places(const Timeline& timeline, const Links& links, const GpuTrack& track);
 
+// Outermost ranges of the program whose kernels all lie outside the window.
+std::vector<UnjudgedRange> unjudged_ranges(const Timeline& timeline, const Links& links,
+                                           const GpuTrack& track, const Window& window);
+
 }  // namespace rooftile::trace

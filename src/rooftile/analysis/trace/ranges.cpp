@@ -3,6 +3,7 @@
 #include <map>
 #include <string_view>
 
+#include "rooftile/analysis/trace/kernel_context.h"
 #include "rooftile/analysis/trace/seconds.h"
 
 namespace rooftile::trace {
@@ -136,7 +137,8 @@ PointwiseUse pointwise_runs(const Timeline& timeline, const KernelNames& names,
     if (!window.contains(timeline.gpu.time.start(row))) continue;
     const KernelFacts& facts = names.facts(row);
     bool& running = in_run[timeline.gpu.stream[row]];
-    if (!is_pointwise(facts.kernel_class) || (!others.empty() && others[row])) {
+    const bool is_other = (!others.empty() && others[row]) || works_on_list(timeline, row);
+    if (!is_pointwise(facts.kernel_class) || is_other) {
       running = false;
       continue;
     }

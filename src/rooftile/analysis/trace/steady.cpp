@@ -1,6 +1,8 @@
 #include "rooftile/analysis/trace/steady.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 namespace rooftile {
 
@@ -19,6 +21,18 @@ Seconds set_up_of(const TraceSummary& trace) {
 
 bool is_mostly_set_up(const TraceSummary& trace) {
   return set_up_of(trace) > 0.5 * trace.time.span;
+}
+
+bool runs_once(const TraceSummary& trace) {
+  constexpr double kHardly = 1.5;  // runs of each
+  if (!trace.steps.durations.empty() || trace.time.idle <= 0.5 * trace.time.span) return false;
+  std::set<std::string_view> names;
+  const auto add = [&](const KernelUse& kernel) { names.insert(kernel.name); };
+  for (const OpUse& use : trace.ops) std::ranges::for_each(use.kernels, add);
+  std::ranges::for_each(trace.orphans, add);
+  constexpr std::size_t kPass = 3;  // fewer are no pass
+  return names.size() >= kPass && static_cast<double>(kernels_in_tables(trace)) <
+                                      kHardly * static_cast<double>(names.size());
 }
 
 Seconds unexplained_time(const TraceSummary& trace) {

@@ -14,6 +14,10 @@ Seconds set_up_of(const TraceSummary& trace);
 // Whether start-up and first calls take most of the window: what it shows is no steady state.
 bool is_mostly_set_up(const TraceSummary& trace);
 
+// Whether nothing repeats on a GPU that is mostly idle: hardly a kernel runs twice, as in a
+// program's start or a single first pass.
+bool runs_once(const TraceSummary& trace);
+
 // Time of the window for which the recording shows no cause: work that started late although the
 // GPU seemed free, and kernels that were held up, as beside another process on it.
 Seconds unexplained_time(const TraceSummary& trace);

@@ -210,37 +210,78 @@ std::vector<Nanoseconds> work_of(const std::vector<Nanoseconds>& bounds, const T
   return work;
 }
 
-// Ends with hardly any of the work that the others have.
-StepsApart cut_ends(StepMarks& marks, std::vector<Nanoseconds>& bounds, const Timeline& timeline,
-                    const GpuTrack& track) {
+void add_apart(std::optional<StepApart>& apart, const StepApart& step) {
+  if (!apart) {
+    apart = step;
+    return;
+  }
+  apart->duration += step.duration;
+  ++apart->steps;
+  if (step.beyond <= apart->beyond) return;
+  apart->part = step.part;
+  apart->beyond = step.beyond;
+}
+
+// Ends with hardly any of the work that the others have, or from which on work is lost.
+void cut_ends(StepMarks& marks, std::vector<Nanoseconds>& bounds, const Timeline& timeline,
+              const GpuTrack& track, const LostWork& lost, StepsApart& apart) {
   constexpr Nanoseconds kLess = 10;
-  StepsApart apart;
+  const auto cut = [&](Nanoseconds length) {
+    return StepApart{.duration = to_seconds(length), .is_cut = true};
+  };
+  while (marks.steps.size() > 1 && ends_early(lost) && marks.steps.back().end > lost.from) {
+    add_apart(apart.last, cut(bounds.back() - bounds.end()[-2]));
+    take_last(marks, bounds);
+  }
   std::vector<Nanoseconds> work = work_of(bounds, timeline, track);
   if (work.size() > 1 && kLess * work.back() < median({work.begin(), work.end() - 1})) {
-    apart.last = StepApart{to_seconds(bounds.back() - bounds.end()[-2]), true, {}, {}};
+    add_apart(apart.last, cut(bounds.back() - bounds.end()[-2]));
     take_last(marks, bounds);
     work.pop_back();
   }
   if (work.size() > 1 && kLess * work.front() < median({work.begin() + 1, work.end()})) {
-    apart.first = StepApart{to_seconds(bounds[1] - bounds[0]), true, {}, {}};
+    add_apart(apart.first, cut(bounds[1] - bounds[0]));
     take_first(marks, bounds);
   }
-  return apart;
 }
 
-// Ends that take much longer than the steps between; they stay in the bounds.
-StepsApart slow_ends(const std::vector<Nanoseconds>& bounds, const Timeline& timeline,
-                     const GpuTrack& track, const std::vector<IdlePiece>& pieces) {
+// Slow by what a program does once. Batches may come late in any step; the first of a loader takes
+// most of one.
+bool is_of_start(const StepApart& slow) {
+  if (slow.part == StepPart::idle_data_loading) return 2.0 * slow.beyond > slow.duration;
+  return slow.part == StepPart::idle_start_up || slow.part == StepPart::idle_module_loading ||
+         slow.part == StepPart::idle_allocator;
+}
+
+// What makes a step slow beside the others; empty where it is not.
+std::optional<StepApart> slower_than(std::span<const StepTimes> others, const StepTimes& step) {
+  const UsualStep usual(others);
+  if (!usual.is_slow(step)) return std::nullopt;
+  const StepLimit most = usual.beyond(step);
+  return StepApart{.duration = to_seconds(length_of(step)), .part = most.part, .beyond = most.time};
+}
+
+// Ends that take much longer than the steps between.
+void slow_ends(StepMarks& marks, std::vector<Nanoseconds>& bounds, const Timeline& timeline,
+               const GpuTrack& track, const std::vector<IdlePiece>& pieces, StepsApart& apart) {
   constexpr std::size_t kFewest = 4;
-  if (bounds.size() < kFewest + 1) return {};
-  const std::vector<StepTimes> steps = times_of(bounds, timeline, track, pieces);
-  const UsualStep usual(std::span<const StepTimes>(steps).subspan(1, steps.size() - 2));
-  const auto apart = [&](const StepTimes& step) -> std::optional<StepApart> {
-    if (!usual.is_slow(step)) return std::nullopt;
-    const StepLimit most = usual.beyond(step);
-    return StepApart{to_seconds(length_of(step)), false, most.part, most.time};
-  };
-  return {apart(steps.front()), apart(steps.back())};
+  const std::vector<StepTimes> times = times_of(bounds, timeline, track, pieces);
+  std::span<const StepTimes> steps(times);
+  if (!apart.last && steps.size() >= kFewest) {
+    apart.last = slower_than(steps.subspan(1, steps.size() - 2), steps.back());
+    if (apart.last) {
+      take_last(marks, bounds);
+      steps = steps.first(steps.size() - 1);
+    }
+  }
+  const bool has_many = times.size() >= kFewest && !apart.first;
+  for (bool is_first = true; steps.size() > 1; is_first = false) {
+    const auto slow = slower_than(steps.subspan(1), steps.front());
+    if (!slow || !(is_of_start(*slow) || (is_first && has_many))) break;
+    add_apart(apart.first, *slow);
+    take_first(marks, bounds);
+    steps = steps.subspan(1);
+  }
 }
 
 }  // namespace
@@ -251,6 +292,7 @@ Steps measure_steps(const StepMarks& marks, const std::vector<Nanoseconds>& boun
                     const std::vector<IdlePiece>& beside_communication) {
   Steps measured;
   measured.source = marks.source;
+  measured.rounds = static_cast<std::int64_t>(marks.rounds);
   measured.work = marks.work;
   for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
     measured.durations.push_back(to_seconds(bounds[i + 1] - bounds[i]));
@@ -264,18 +306,12 @@ Steps measure_steps(const StepMarks& marks, const std::vector<Nanoseconds>& boun
 }
 
 StepsApart set_apart(StepMarks& marks, std::vector<Nanoseconds>& bounds, const Timeline& timeline,
-                     const GpuTrack& track, const std::vector<IdlePiece>& pieces) {
-  if (track.rows.empty() || !is_one_work(marks.work)) return {};
-  StepsApart apart = cut_ends(marks, bounds, timeline, track);
-  const StepsApart slow = slow_ends(bounds, timeline, track, pieces);
-  if (!apart.last && slow.last) {
-    apart.last = slow.last;
-    take_last(marks, bounds);
-  }
-  if (!apart.first && slow.first) {
-    apart.first = slow.first;
-    take_first(marks, bounds);
-  }
+                     const GpuTrack& track, const std::vector<IdlePiece>& pieces,
+                     const LostWork& lost) {
+  StepsApart apart;
+  if (track.rows.empty() || !is_one_work(marks.work)) return apart;
+  cut_ends(marks, bounds, timeline, track, lost, apart);
+  slow_ends(marks, bounds, timeline, track, pieces, apart);
   return apart;
 }
 

@@ -6,6 +6,7 @@
 
 #include "rooftile/analysis/trace/busy.h"
 #include "rooftile/analysis/trace/idle.h"
+#include "rooftile/analysis/trace/lost_work.h"
 #include "rooftile/analysis/trace/steps.h"
 #include "rooftile/workload/trace_summary.h"
 
@@ -20,13 +21,16 @@ Steps measure_steps(const StepMarks& marks, const std::vector<Nanoseconds>& boun
                     const std::vector<IdlePiece>& pieces,
                     const std::vector<IdlePiece>& beside_communication);
 
-// Takes a first or last step with less than a tenth of the others' work out of the marks and
-// bounds, as the rest of a loop that ends with the recording; of four steps or more also one that
-// is 1.2 times as long as the median of the others, and says what makes it longer.
+// Takes steps at either end out of the marks and bounds: those with less than a tenth of the
+// others' work, as the rest of a loop that ends with the recording; those from which on the
+// recording lacks work; the first where start-up, first calls, the loader's first batch or memory
+// allocated once make it 1.2 times as long as the median of the others; and of four steps or more
+// any such first or last one. Says what makes them longer.
 struct StepsApart {
   std::optional<StepApart> first, last;
 };
 StepsApart set_apart(StepMarks& marks, std::vector<Nanoseconds>& bounds, const Timeline& timeline,
-                     const GpuTrack& track, const std::vector<IdlePiece>& pieces);
+                     const GpuTrack& track, const std::vector<IdlePiece>& pieces,
+                     const LostWork& lost);
 
 }  // namespace rooftile::trace

@@ -1,9 +1,13 @@
 #include "rooftile/analysis/trace/steps.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
+#include <utility>
 
+#include "rooftile/analysis/trace/lost_work.h"
 #include "rooftile/analysis/trace/stages.h"
 
 namespace rooftile::trace {
@@ -18,6 +22,8 @@ constexpr std::size_t kMostFirst = 32;
 constexpr std::size_t kMayDiffer = 20;  // one entry of so many, and one round
 // Entries compared in all, in lengths of the sequence: bounds the time.
 constexpr std::size_t kMostCompared = 64;
+// Activities of a round that nothing but its names tells from a layer.
+constexpr std::size_t kFewestUnmarked = 16;
 
 // Ranges of one kind on the thread that has most of them; nested and overlapping ones left out.
 std::vector<Window> ranges_of(const Timeline& timeline, const Links& links, RangeKind kind) {
@@ -138,9 +144,38 @@ bool has_anchors(const std::vector<std::size_t>& anchors, const Repetition& repe
   return with + repetition.count / kMayDiffer >= repetition.count;
 }
 
+// From the start of each round to that of the next.
+StepMarks steps_of_rounds(const Timeline& timeline, std::span<const std::uint32_t> rows,
+                          const Repetition& repetition) {
+  const EventTimes& time = timeline.gpu.time;
+  std::vector<Nanoseconds> marks;
+  for (std::size_t k = 0; k <= std::min(repetition.count, kMostSteps); ++k) {
+    const std::size_t at = repetition.first + k * repetition.period;
+    marks.push_back(at < rows.size() ? time.start(rows[at]) : time.end(rows.back()));
+  }
+  const Nanoseconds all = time.end(rows.back()) - time.start(rows.front());
+  if (4 * (marks.back() - marks.front()) < 3 * all) return {};
+  return {StepSource::repetition, between(marks), {}};
+}
+
+std::vector<std::uint32_t> names_of(const Timeline& timeline, std::span<const std::uint32_t> rows) {
+  std::vector<std::uint32_t> names;
+  for (const std::uint32_t row : rows) names.push_back(timeline.gpu.name[row]);
+  return names;
+}
+
+// Layers are followed by other kernels at the end of each pass, so only whole passes repeat without
+// a difference.
+StepMarks steps_of_exact_repetition(const Timeline& timeline, const GpuTrack& track) {
+  const auto repetition = find_exact_repetition(names_of(timeline, track.rows));
+  if (!repetition || repetition->period < kFewestUnmarked) return {};
+  return steps_of_rounds(timeline, track.rows, *repetition);
+}
+
 // Names of the activities, and where a copy between host and device or the start of a graph may
 // begin a step. Layers repeat as steps do; a step takes in data or gives out a result.
-StepMarks steps_of_repetition(const Timeline& timeline, const Links& links, const GpuTrack& track) {
+StepMarks steps_of_repetition(const Timeline& timeline, const Links& links, const GpuTrack& track,
+                              bool ends_early) {
   const GpuActivities& gpu = timeline.gpu;
   std::vector<std::uint32_t> names;
   std::vector<std::size_t> anchors;
@@ -162,21 +197,15 @@ StepMarks steps_of_repetition(const Timeline& timeline, const Links& links, cons
   }
   const auto repetition =
       find_repetition(names, std::span(anchors).first(std::min(anchors.size(), kMostAnchors)));
-  if (!repetition || !has_anchors(anchors, *repetition)) return {};
+  if (!repetition || !has_anchors(anchors, *repetition)) {
+    return ends_early ? StepMarks{} : steps_of_exact_repetition(timeline, track);
+  }
   constexpr std::ptrdiff_t kFewestKernels = 2;  // one kernel with its copy is no step
   const auto round = std::span(track.rows).subspan(repetition->first, repetition->period);
   const auto kernels = std::ranges::count_if(
       round, [&](std::uint32_t row) { return gpu.kind[row] == GpuKind::kernel; });
   if (kernels < kFewestKernels) return {};
-  std::vector<Nanoseconds> marks;
-  for (std::size_t k = 0; k <= std::min(repetition->count, kMostSteps); ++k) {
-    const std::size_t at = repetition->first + k * repetition->period;
-    marks.push_back(at < track.rows.size() ? gpu.time.start(track.rows[at])
-                                           : gpu.time.end(track.rows.back()));
-  }
-  const Nanoseconds all = gpu.time.end(track.rows.back()) - gpu.time.start(track.rows.front());
-  if (4 * (marks.back() - marks.front()) < 3 * all) return {};
-  return {StepSource::repetition, between(marks), {}};
+  return steps_of_rounds(timeline, track.rows, *repetition);
 }
 
 // Time of the kernels of the first step that start before then.
@@ -190,6 +219,87 @@ Nanoseconds work_before(Nanoseconds until, const std::vector<Window>& steps,
     if (timeline.gpu.time.start(row) < until) sum += timeline.gpu.time.duration(row);
   }
   return sum;
+}
+
+// What the track's GPU was given to do, in the order of the launches.
+class LaunchOrder {
+ public:
+  LaunchOrder(const Timeline& timeline, const Links& links, const GpuTrack& track) {
+    for (const std::uint32_t row : track.rows) {
+      const std::uint32_t call = links.gpu_call[row];
+      if (call != kNone) launched_.emplace_back(timeline.calls.time.start(call), row);
+    }
+    std::ranges::stable_sort(launched_, {}, &Launched::first);
+    for (const Launched& one : launched_) rows_.push_back(one.second);
+  }
+
+  std::span<const std::uint32_t> within(const Window& window) const {
+    const auto from = std::ranges::lower_bound(launched_, window.start, {}, &Launched::first);
+    const auto to = std::ranges::lower_bound(launched_, window.end, {}, &Launched::first);
+    return std::span(rows_).subspan(static_cast<std::size_t>(from - launched_.begin()),
+                                    static_cast<std::size_t>(to - from));
+  }
+
+ private:
+  using Launched = std::pair<Nanoseconds, std::uint32_t>;
+
+  std::vector<Launched> launched_;
+  std::vector<std::uint32_t> rows_;
+};
+
+// Steps that a range holds, from the end of one optimizer step to that of the next, where they are
+// alike: about as many activities in each.
+std::vector<Window> optimizer_rounds(const Timeline& timeline, const Links& links,
+                                     const LaunchOrder& order, const Window& range) {
+  constexpr double kUnlike = 0.2;
+  std::vector<Nanoseconds> marks;
+  for (const Window& step : ranges_of_first_name(timeline, links, RangeKind::optimizer_step)) {
+    if (range.contains(step.start)) marks.push_back(step.end);
+  }
+  if (marks.size() < kFewestRounds) return {};
+  std::vector<Window> rounds = between(marks);
+  const auto size = [&](const Window& round) {
+    return static_cast<double>(order.within(round).size());
+  };
+  const double first = size(rounds.front());
+  const bool are_alike = std::ranges::all_of(rounds, [&](const Window& round) {
+    return std::abs(size(round) - first) <= kUnlike * first;
+  });
+  return are_alike && first > 0 ? rounds : std::vector<Window>{};
+}
+
+// The same by the names of the kernels.
+std::vector<Window> kernel_rounds(const Timeline& timeline, const LaunchOrder& order,
+                                  const Window& range) {
+  const std::span<const std::uint32_t> rows = order.within(range);
+  const auto repetition = find_exact_repetition(names_of(timeline, rows));
+  if (!repetition || repetition->period < kFewestUnmarked) return {};
+  return steps_of_rounds(timeline, rows, *repetition).steps;
+}
+
+// Steps of the profiler or the user, or what they all hold several of.
+StepMarks in_rounds(StepMarks marks, const Timeline& timeline, const Links& links,
+                    const GpuTrack& track) {
+  const LaunchOrder order(timeline, links, track);
+  const auto split = [&](StepSource source, const auto& rounds_of) -> std::optional<StepMarks> {
+    StepMarks finer{source, {}, {}, 0};
+    for (const Window& step : marks.steps) {
+      if (order.within(step).empty()) continue;
+      const std::vector<Window> rounds = rounds_of(step);
+      if (rounds.empty()) return std::nullopt;
+      finer.rounds = std::max(finer.rounds, rounds.size());
+      std::ranges::copy(rounds, std::back_inserter(finer.steps));
+    }
+    return finer.steps.empty() ? std::nullopt : std::optional(std::move(finer));
+  };
+  auto finer = split(StepSource::optimizer, [&](const Window& step) {
+    return optimizer_rounds(timeline, links, order, step);
+  });
+  if (!finer) {
+    finer = split(StepSource::repetition,
+                  [&](const Window& step) { return kernel_rounds(timeline, order, step); });
+  }
+  return finer ? std::move(*finer) : std::move(marks);
 }
 
 bool repeats(std::span<const std::uint32_t> sequence, std::size_t period) {
@@ -206,12 +316,12 @@ bool repeats(std::span<const std::uint32_t> sequence, std::size_t period) {
 
 StepMarks find_steps(const Timeline& timeline, const Links& links, const GpuTrack& track) {
   if (auto steps = ranges_of(timeline, links, RangeKind::step); !steps.empty()) {
-    return {StepSource::profiler_step, std::move(steps), {}};
+    return in_rounds({StepSource::profiler_step, std::move(steps), {}}, timeline, links, track);
   }
-  if (auto steps = ranges_of(timeline, links, RangeKind::user_step);
-      steps.size() > 1 && cover_most_kernels(steps, timeline, links)) {
-    return {StepSource::user_range, std::move(steps), {}};
-  }
+  StepMarks named{StepSource::user_range, ranges_of(timeline, links, RangeKind::user_step), {}};
+  if (!named.steps.empty() && !cover_most_kernels(named.steps, timeline, links))
+    named.steps.clear();
+  if (named.steps.size() > 1) return in_rounds(std::move(named), timeline, links, track);
   if (StepMarks marks = engine_steps(timeline, links);
       !marks.steps.empty() && cover_most_kernels(marks.steps, timeline, links)) {
     return marks;
@@ -220,7 +330,9 @@ StepMarks find_steps(const Timeline& timeline, const Links& links, const GpuTrac
   if (marks.source != StepSource::none) return marks;
   // Periods within the one step that an engine names are its layers.
   if (!ranges_of(timeline, links, RangeKind::engine_step).empty()) return {};
-  return steps_of_repetition(timeline, links, track);
+  marks = steps_of_repetition(timeline, links, track, ends_early(lost_work(timeline, links)));
+  if (marks.source != StepSource::none) return marks;
+  return named.steps.empty() ? StepMarks{} : named;
 }
 
 Window whole_recording(const Timeline& timeline) {
@@ -288,6 +400,24 @@ std::optional<Repetition> find_repetition(std::span<const std::uint32_t> sequenc
       left -= sequence.size();
       if (repeats(sequence.subspan(first), period)) return Repetition{first, period, count};
     }
+  }
+  return std::nullopt;
+}
+
+std::optional<Repetition> find_exact_repetition(std::span<const std::uint32_t> sequence) {
+  // Of each prefix of the reversed sequence the longest one that also begins and is not all of it.
+  const std::size_t size = sequence.size();
+  const auto at = [&](std::size_t i) { return sequence[size - 1 - i]; };
+  std::vector<std::size_t> borders(size);
+  for (std::size_t i = 1, border = 0; i < size; ++i) {
+    while (border > 0 && at(i) != at(border)) border = borders[border - 1];
+    if (at(i) == at(border)) ++border;
+    borders[i] = border;
+  }
+  for (std::size_t length = size; length > 0 && 2 * length >= size; --length) {
+    const std::size_t period = length - borders[length - 1];
+    const std::size_t count = length / period;
+    if (count >= kFewestRounds) return Repetition{size - count * period, period, count};
   }
   return std::nullopt;
 }

@@ -16,11 +16,15 @@ struct StepMarks {
   StepSource source = StepSource::none;
   std::vector<Window> steps;       // complete ones, disjoint and in order
   std::vector<ServingStage> work;  // of each, where a serving engine names it
+  // Where the recording's marks hold several equal rounds, which are the steps: how many each.
+  std::size_t rounds = 0;
 };
 
 // By the first of these that there is: the profiler's steps, ranges that the user or a serving
 // engine calls steps, the ends of the optimizer, the starts of the loader, the repetition of the
-// kernels' names. Those of the user, the engine and the loader launch half of the kernels' time.
+// kernels' names, a single range that the user calls a step. Those of the user, the engine and the
+// loader launch half of the kernels' time. Steps of the profiler or the user that hold three or
+// more equal rounds are told by those.
 StepMarks find_steps(const Timeline& timeline, const Links& links, const GpuTrack& track);
 
 // From the first start to the last end of operators, ranges, runtime calls and GPU activities.
@@ -46,5 +50,9 @@ struct Repetition {
 // differ from the round before.
 std::optional<Repetition> find_repetition(std::span<const std::uint32_t> sequence,
                                           std::span<const std::size_t> anchors);
+
+// The shortest period of at least three rounds that the end of the sequence keeps without a
+// difference. What is before the first round is half of the sequence at the most.
+std::optional<Repetition> find_exact_repetition(std::span<const std::uint32_t> sequence);
 
 }  // namespace rooftile::trace

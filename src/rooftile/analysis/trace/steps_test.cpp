@@ -247,5 +247,95 @@ TEST(Steps, RepetitionAllowsOneInTwentyToDiffer) {
   EXPECT_EQ(find_repetition(sequence, anchors), std::nullopt);
 }
 
+TEST(Steps, ExactRepetitionIsTheShortestThatTheEndKeeps) {
+  const std::vector<std::uint32_t> passes{9, 1, 2, 3, 1, 2, 3, 1, 2, 3};
+  EXPECT_EQ(find_exact_repetition(passes), (Repetition{1, 3, 3}));
+  // Layers have a head behind them.
+  std::vector<std::uint32_t> layers = passes;
+  layers.push_back(7);
+  EXPECT_EQ(find_exact_repetition(layers), std::nullopt);
+  std::vector<std::uint32_t> several;
+  for (int pass = 0; pass < 4; ++pass) several.insert(several.end(), layers.begin(), layers.end());
+  EXPECT_EQ(find_exact_repetition(several), (Repetition{0, layers.size(), 4}));
+  EXPECT_EQ(find_exact_repetition({}), std::nullopt);
+}
+
+// Passes of 20 kernels with no copy, each of layers of 6 and a head of 2.
+std::string passes(const char* round, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    for (int kernel = 0; kernel < 20; ++kernel) {
+      const std::string id = std::to_string(1 + 20 * i + kernel);
+      const std::string start = std::to_string(1000 * i + 40 * kernel);
+      const std::string name = kernel < 18 ? "layer" + std::to_string(kernel % 6) : "head";
+      text += "call main " + start + "us 5us cudaLaunchKernel corr=" + id + "\n";
+      text += "kernel 7 " + start + ".5us 30us " + name + " corr=" + id + "\n";
+    }
+    if (*round != '\0') text += "mark main " + std::to_string(1000 * i) + round;
+  }
+  return text;
+}
+
+TEST(Steps, OfKernelsThatRepeatWithoutADifference) {
+  const Found found = find(passes("", 5).c_str());
+  EXPECT_EQ(found.marks.source, StepSource::repetition);
+  EXPECT_EQ(found.marks.steps.size(), 5U);
+  EXPECT_EQ(found.marks.rounds, 0U);
+}
+
+TEST(Steps, OfTheRoundsThatAProfilersStepHolds) {
+  const Found found = find(("mark main 0us 5ms ProfilerStep#2\n" + passes("", 5)).c_str());
+  EXPECT_EQ(found.marks.source, StepSource::repetition);
+  EXPECT_EQ(found.marks.steps.size(), 5U);
+  EXPECT_EQ(found.marks.rounds, 5U);
+}
+
+// What the constructor and the first of the optimizer's steps do comes before the first interval.
+TEST(Steps, OfTheOptimizersStepsThatAProfilersStepHolds) {
+  const Found found =
+      find(("mark main 0us 5ms ProfilerStep#2\ncall main 1us 1us cudaLaunchKernel corr=900\n"
+            "kernel 7 2us 1us init corr=900\n" +
+            passes("us 900us Optimizer.step#Adam.step\n", 4))
+               .c_str());
+  EXPECT_EQ(found.marks.source, StepSource::optimizer);
+  EXPECT_EQ(found.marks.steps.size(), 3U);
+  EXPECT_EQ(found.marks.rounds, 3U);
+}
+
+// Two networks' optimizers in turn are one step.
+TEST(Steps, OptimizersThatDoDifferentWorkAreNoRounds) {
+  const Found found = find(R"(
+mark main 0us 400us ProfilerStep#2
+mark main 10us 10us Optimizer.step#Adam.step
+mark main 110us 10us Optimizer.step#Adam.step
+mark main 210us 10us Optimizer.step#Adam.step
+call main 50us 5us cudaLaunchKernel corr=1
+kernel 7 55us 5us a corr=1
+call main 130us 5us cudaLaunchKernel corr=2
+kernel 7 135us 5us a corr=2
+call main 150us 5us cudaLaunchKernel corr=3
+kernel 7 155us 5us a corr=3
+)");
+  EXPECT_EQ(found.marks.source, StepSource::profiler_step);
+  EXPECT_EQ(found.marks.steps.size(), 1U);
+}
+
+TEST(Steps, OneRangeThatTheUserCallsAStepIsOne) {
+  const Found found = find(R"(
+mark main 0us 50us moe_train_step
+call main 10us 5us cudaLaunchKernel corr=1
+kernel 7 20us 60us a corr=1
+)");
+  EXPECT_EQ(found.marks.source, StepSource::user_range);
+  EXPECT_EQ(found.marks.steps.size(), 1U);
+}
+
+// Nothing tells layers from passes where the recording ends within one.
+TEST(Steps, NoneByRepetitionWhereTheRecordingEndsEarly) {
+  std::string text = passes("", 5);
+  text += "repeat 60 every 40us\ncall main 5ms 5us cudaLaunchKernel corr=5000\nend\n";
+  EXPECT_EQ(find(text.c_str()).marks.source, StepSource::none);
+}
+
 }  // namespace
 }  // namespace rooftile::trace

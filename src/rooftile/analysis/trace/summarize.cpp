@@ -13,6 +13,7 @@
 #include "rooftile/analysis/trace/idle.h"
 #include "rooftile/analysis/trace/launch_queue.h"
 #include "rooftile/analysis/trace/links.h"
+#include "rooftile/analysis/trace/lost_work.h"
 #include "rooftile/analysis/trace/op_table.h"
 #include "rooftile/analysis/trace/place_table.h"
 #include "rooftile/analysis/trace/predict.h"
@@ -228,7 +229,8 @@ void fill_tables(const HostView& view, const GpuTrack& track, const KernelNames&
     if (wait.cause == IdleCause::module_loading) first_calls.add(wait.start, wait.end);
   }
   OpTable table =
-      tabulate_ops(view.timeline, view.links, names, view.sites, view.steps, first_calls, beyond);
+      tabulate_ops(view.timeline, view.links, names, view.sites, view.window, first_calls, beyond);
+  summary.has_tables_of_window = true;
   summary.kernels = table.kernels;
   summary.kernel_time = table.kernel_time;
   summary.kernel_time_in_steps = table.kernel_time_in_steps;
@@ -264,11 +266,12 @@ void find_patterns(HostView& view, const GpuTrack& track, const KernelNames& nam
   PlaceTables places = tabulate_places(view.timeline, view.links, track);
   summary.modules = std::move(places.modules);
   summary.annotations = std::move(places.annotations);
+  summary.unjudged = unjudged_ranges(view.timeline, view.links, track, window);
   AttentionUses attention = find_attention(view, names);
   summary.attentions = std::move(attention.uses);
   summary.conv_bias = find_conv_bias(view, names);
-  summary.recomputed = find_recomputed(view, window);
-  summary.weight_casts = find_weight_casts(view, window);
+  summary.recomputed = find_recomputed(view);
+  summary.weight_casts = find_weight_casts(view);
   summary.ranges =
       training_ranges(view.timeline, view.links, track, pieces, view.steps, view.sites);
   summary.pointwise = pointwise_runs(view.timeline, names, track, window, attention.is_part);
@@ -310,6 +313,9 @@ TraceSummary summarize(const Timeline& timeline) {
                                                     usual_latency(timeline, links, track, split));
   summary.whole.awaited_communication = to_seconds(covered(communication, held_up, whole));
 
+  const LostWork lost = lost_work(timeline, links);
+  summary.kernel_launches = lost.all;
+  if (ends_early(lost)) summary.lost_launches = lost.launches;
   StepMarks marks = find_steps(timeline, links, track);
   const std::vector<Nanoseconds> beyond = times_beyond_usual(timeline, links, names, track, marks);
   const BusyParts parts(timeline, track, beyond, waits, held_up);
@@ -319,7 +325,7 @@ TraceSummary summarize(const Timeline& timeline) {
   std::vector<Nanoseconds> bounds =
       has_steps ? step_bounds(marks, timeline, links) : std::vector{work.start, work.end};
   StepsApart apart;
-  if (has_steps) apart = set_apart(marks, bounds, timeline, track, pieces);
+  if (has_steps) apart = set_apart(marks, bounds, timeline, track, pieces, lost);
   const Window window{bounds.front(), bounds.back()};
   const Window host_window = has_steps ? Window{marks.steps.front().start, marks.steps.back().end}
                                        : host_part(timeline, links, track, waits, work);
@@ -345,7 +351,7 @@ TraceSummary summarize(const Timeline& timeline) {
          summary);
   }
 
-  HostView view{timeline, links, waits, sites, host_window};
+  HostView view{timeline, links, waits, sites, host_window, window};
   set_steps(marks, view);
   fill_tables(view, track, names, held_up, beyond, summary);
   summary.stretched = stretched_runs(timeline, track, beyond);

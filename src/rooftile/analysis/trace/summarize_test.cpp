@@ -682,6 +682,130 @@ TEST(Summarize, WorkLeftFromBeforeIsInNoStepAndNoTable) {
   EXPECT_NEAR(us(summary.ops[0].kernel_time), 20'000, 1e-3);
 }
 
+// The loader starts its workers and CUDA loads its kernels in the first of two steps.
+TEST(Summarize, OfTwoStepsTheOneWithTheStartIsSetApart) {
+  const TraceSummary summary = summary_of(R"(
+mark main 0ms 700ms ProfilerStep#0
+mark main 0ms 400ms enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__
+call main 400ms 200ms cuModuleLoadData
+call main 601ms 10us cudaLaunchKernel corr=1
+kernel 7 601.02ms 90ms sgemm corr=1
+mark main 700ms 100ms ProfilerStep#1
+mark main 700ms 1ms enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__
+call main 702ms 10us cudaLaunchKernel corr=2
+kernel 7 702.02ms 90ms sgemm corr=2
+)");
+  ASSERT_EQ(summary.steps.durations.size(), 1U);
+  EXPECT_LT(us(summary.steps.durations[0]), 120'000);
+  ASSERT_TRUE(summary.steps.first_apart);
+  EXPECT_EQ(summary.steps.first_apart->steps, 1);
+  EXPECT_EQ(summary.time.idle_by_cause.count(IdleCause::module_loading), 0U);
+  EXPECT_EQ(kernels_in_tables(summary), 1);
+  EXPECT_DOUBLE_EQ(table_steps(summary), 1);
+}
+
+TEST(Summarize, EveryStepWithAStartIsSetApartWhileOneRemains) {
+  const TraceSummary summary = summary_of(R"(
+mark main 0ms 100ms ProfilerStep#0
+call main 0ms 80ms cuModuleLoadData
+call main 81ms 10us cudaLaunchKernel corr=1
+kernel 7 81.02ms 10ms sgemm corr=1
+mark main 100ms 40ms ProfilerStep#1
+call main 100ms 20ms cuModuleLoadData
+call main 121ms 10us cudaLaunchKernel corr=2
+kernel 7 121.02ms 10ms sgemm corr=2
+mark main 140ms 12ms ProfilerStep#2
+call main 141ms 10us cudaLaunchKernel corr=3
+kernel 7 141.02ms 10ms sgemm corr=3
+)");
+  ASSERT_EQ(summary.steps.durations.size(), 1U);
+  ASSERT_TRUE(summary.steps.first_apart);
+  EXPECT_EQ(summary.steps.first_apart->steps, 2);
+  EXPECT_NEAR(us(summary.steps.first_apart->beyond), 70'000, 2'000);
+}
+
+// A phase that only evaluates follows the steps.
+TEST(Summarize, TablesAreOfTheStepsAlone) {
+  const TraceSummary summary = summary_of(R"(
+repeat 3 every 12ms
+mark main 0ms 12ms ProfilerStep#{i}
+call main 1ms 10us cudaLaunchKernel corr=1
+kernel 7 1.01ms 10ms sgemm corr=1
+end
+mark main 40ms 50ms evaluate
+repeat 4 every 10ms
+call main 41ms 10us cudaLaunchKernel corr=9
+kernel 7 41.01ms 8ms forward_only corr=9
+end
+)");
+  ASSERT_EQ(summary.steps.durations.size(), 3U);
+  EXPECT_EQ(summary.kernels, 7);
+  EXPECT_EQ(kernels_in_tables(summary), 3);
+  EXPECT_NEAR(us(summary.kernel_time_in_steps), 30'000, 1e-3);
+  EXPECT_DOUBLE_EQ(table_steps(summary), 3);
+  ASSERT_EQ(summary.unjudged.size(), 1U);
+  EXPECT_EQ(summary.unjudged[0].name, "evaluate");
+  EXPECT_EQ(summary.unjudged[0].kernels, 4);
+  EXPECT_NEAR(us(summary.unjudged[0].kernel_time), 32'000, 1e-3);
+}
+
+TEST(Summarize, CountsLaunchesAtTheEndWithoutAKernel) {
+  std::string text;
+  for (int i = 0; i < 3; ++i) {
+    text +=
+        "mark main " + std::to_string(10 * i) + "ms 10ms ProfilerStep#" + std::to_string(i) + "\n";
+    for (int kernel = 0; kernel < 20; ++kernel) {
+      const std::string id = std::to_string(1 + 20 * i + kernel);
+      const std::string start = std::to_string(10'000 * i + 400 * kernel);
+      text += "call main " + start + "us 5us cudaLaunchKernel corr=" + id + "\n";
+      if (i == 2 && kernel >= 8) continue;
+      text += "kernel 7 " + start + ".5us 300us sgemm corr=" + id + "\n";
+    }
+  }
+  const TraceSummary summary = summary_of(text);
+  EXPECT_EQ(summary.kernel_launches, 60);
+  EXPECT_EQ(summary.lost_launches, 12);
+  ASSERT_EQ(summary.steps.durations.size(), 2U);
+  ASSERT_TRUE(summary.steps.last_apart);
+  EXPECT_TRUE(summary.steps.last_apart->is_cut);
+}
+
+TEST(Summarize, RangesThatSayWhatTheyCompileAreFirstCalls) {
+  const TraceSummary summary = summary_of(R"(
+call main 0ms 10us cudaLaunchKernel corr=9
+kernel 7 0.02ms 10us fill corr=9
+mark main 1ms 40ms FusionKernelRuntime::compileFusionParallel
+call main 42ms 10us cudaLaunchKernel corr=1
+kernel 7 42.02ms 1ms gemm corr=1
+mark main 43ms 40ms Torch-Compiled Region
+call main 84ms 10us cudaLaunchKernel corr=2
+kernel 7 84.02ms 1ms gemm corr=2
+)");
+  EXPECT_NEAR(us(summary.time.idle_by_cause.at(IdleCause::module_loading)), 40'000, 1'500);
+  EXPECT_NEAR(us(summary.time.idle_by_cause.at(IdleCause::host_work)), 40'000, 2'500);
+}
+
+TEST(Summarize, OperatorsTellWhatGathersAndForeachKernelsAre) {
+  const auto class_in = [](const char* around, const char* kernel) {
+    const TraceSummary summary = summary_of(fmt::format(
+        "{}\ncall main 12us 4us cudaLaunchKernel corr=1\nkernel 7 20us 60us {} corr=1\n", around,
+        kernel));
+    return summary.ops.empty() ? summary.orphans.at(0).facts.kernel_class
+                               : summary.ops.at(0).kernels.at(0).facts.kernel_class;
+  };
+  constexpr const char* kGather = "void at::native::vectorized_gather_kernel<16, long>(char*)";
+  EXPECT_EQ(class_in("op main 10us 20us aten::index_put_", kGather), KernelClass::indexing);
+  EXPECT_EQ(class_in("op main 10us 20us aten::embedding", kGather), KernelClass::embedding);
+  constexpr const char* kForeach =
+      "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<2>, "
+      "BinaryOpScalarFunctor<float, 2, 1, 1>, std::multiplies<float>, "
+      "float>(TensorListMetadata<2>)";
+  EXPECT_EQ(class_in("mark main 10us 20us optimizer_step", kForeach), KernelClass::optimizer);
+  EXPECT_EQ(class_in("mark main 10us 20us clip", kForeach), KernelClass::elementwise);
+  EXPECT_EQ(class_in("op main 10us 20us torchao::triton_to_mxfp8_dim0", "dim0_kernel"),
+            KernelClass::quantize);
+}
+
 // The user's function, and the one of a library inside; Python's own says nothing more.
 TEST(Summarize, NamesTheHostsOtherWork) {
   const TraceSummary summary = summary_of(R"(

@@ -151,7 +151,7 @@ ConvBiasUse ConvBiasFinder::find() {
     return std::find(names.begin(), names.end(), true) != names.end();
   };
   if (!is_named(convolutions_) || !is_named(norms_)) return {};
-  launched_ = kernels_by_launch(timeline_, links_);
+  launched_ = kernels_by_launch(timeline_, links_, view_.window);
   std::uint16_t thread = 0;
   for (const Launched& launched : launched_) {
     if (launched.thread != thread) convolution_ = kNone;
@@ -243,7 +243,7 @@ std::map<std::uint32_t, Nanoseconds> last_casts(const HostView& view,
 
 }  // namespace
 
-WeightCasts find_weight_casts(const HostView& view, const Window& window) {
+WeightCasts find_weight_casts(const HostView& view) {
   const Timeline& timeline = view.timeline;
   const std::vector<bool> layers = names_that(timeline, has_weight);
   const std::vector<bool> casts =
@@ -253,7 +253,8 @@ WeightCasts find_weight_casts(const HostView& view, const Window& window) {
   WeightCasts found;
   std::uint32_t first = kNone;
   for (std::uint32_t i = 0; i < timeline.gpu.time.size(); ++i) {
-    if (timeline.gpu.kind[i] != GpuKind::kernel || !window.contains(timeline.gpu.time.start(i))) {
+    if (timeline.gpu.kind[i] != GpuKind::kernel ||
+        !view.window.contains(timeline.gpu.time.start(i))) {
       continue;
     }
     std::uint32_t cast = view.links.gpu_op[i];
@@ -276,13 +277,14 @@ WeightCasts find_weight_casts(const HostView& view, const Window& window) {
   return found;
 }
 
-RecomputeUse find_recomputed(const HostView& view, const Window& window) {
+RecomputeUse find_recomputed(const HostView& view) {
   const Timeline& timeline = view.timeline;
   const std::vector<bool> layers = names_that(timeline, names_layer);
   std::set<std::uint32_t> nodes;                                 // that run a layer
   std::vector<std::pair<std::uint32_t, std::uint32_t>> kernels;  // activity, node
   for (std::uint32_t i = 0; i < timeline.gpu.time.size(); ++i) {
-    if (timeline.gpu.kind[i] != GpuKind::kernel || !window.contains(timeline.gpu.time.start(i))) {
+    if (timeline.gpu.kind[i] != GpuKind::kernel ||
+        !view.window.contains(timeline.gpu.time.start(i))) {
       continue;
     }
     const Recomputed found = judge(timeline, view.links, layers, view.links.gpu_op[i]);

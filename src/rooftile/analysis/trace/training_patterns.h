@@ -12,9 +12,9 @@ ConvBiasUse find_conv_bias(const HostView& view, const KernelNames& names);
 
 // Kernels of the window under operators that build a graph, as only a forward pass does, within an
 // autograd node. A gradient of gradients builds one too, but runs no layers.
-RecomputeUse find_recomputed(const HostView& view, const Window& window);
+RecomputeUse find_recomputed(const HostView& view);
 
 // Casts of weights that begin in the window. None where shapes are not recorded.
-WeightCasts find_weight_casts(const HostView& view, const Window& window);
+WeightCasts find_weight_casts(const HostView& view);
 
 }  // namespace rooftile::trace

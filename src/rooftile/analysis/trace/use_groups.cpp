@@ -82,7 +82,7 @@ std::vector<UseGroup> group_by_shape(const TraceSummary& trace, const KernelTest
     if (wanted(nullptr, kernel)) add(groups[{"", kernel.name}], nullptr, kernel);
   }
   std::vector<UseGroup> sorted;
-  for (auto& [key, gathered] : groups) sorted.push_back(finished(gathered, window_part(trace)));
+  for (auto& [key, gathered] : groups) sorted.push_back(finished(gathered, table_part(trace)));
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const UseGroup& a, const UseGroup& b) { return a.time > b.time; });
   return sorted;
@@ -98,7 +98,7 @@ Seconds time_of_kernels(const TraceSummary& trace, const KernelTest& wanted) {
   for (const KernelUse& kernel : trace.orphans) {
     if (wanted(nullptr, kernel)) time += kernel.time;
   }
-  return time * window_part(trace);
+  return time * table_part(trace);
 }
 
 bool is_matrix_kernel(const KernelUse& kernel) {

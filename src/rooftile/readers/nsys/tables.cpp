@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "rooftile/readers/nsys/nvtx_name.h"
+#include "rooftile/workload/trace_summary.h"
 
 namespace rooftile {
 namespace {
@@ -201,7 +202,7 @@ void NsysTables::add(const KernelRecord& record) {
 void NsysTables::add(const GraphRunRecord& record) {
   if (!record.time.valid) return skip("CUDA graph runs with impossible times");
   skip("kernels of CUDA graph runs (nsys profile --cuda-graph-trace=node records them)");
-  add_gpu(record, GpuKind::kernel, timeline_.strings.id_of("CUDA graph"), 0, "CUDA graph runs");
+  add_gpu(record, GpuKind::kernel, timeline_.strings.id_of(kWholeGraph), 0, "CUDA graph runs");
 }
 
 bool NsysTables::is_pageable(const TransferRecord& record) const {

@@ -23,7 +23,7 @@ std::optional<Range<Seconds>> saved_by_fusing(const RuleInput& input, const Trac
                                               const AttentionUse& use) {
   if (shape_of(use) == nullptr) {
     const Seconds most = use.softmax_time + use.other_time;
-    return Range<Seconds>{Seconds(0), most, most} * window_part(trace);
+    return Range<Seconds>{Seconds(0), most, most} * table_part(trace);
   }
   Op fused = *use.op;
   std::get<Attention>(fused.body).fused = true;
@@ -35,7 +35,7 @@ std::optional<Range<Seconds>> saved_by_fusing(const RuleInput& input, const Trac
   if (use.backward_count > 0) after += backward->time * static_cast<double>(use.backward_count);
   const auto saved = [&](Seconds left) { return std::max(Seconds(0), time_of(use) - left); };
   return Range<Seconds>{saved(after.high), saved(after.expected), saved(after.low)} *
-         window_part(trace);
+         table_part(trace);
 }
 
 bool adds_to_scores(const AttentionUse& use) {
@@ -62,7 +62,7 @@ std::string size_text(const AttentionUse& use) {
 
 std::string parts_text(const TraceSummary& trace, const AttentionUse& use) {
   const auto part = [&](Seconds time) {
-    return time_text(per_step(trace, time * window_part(trace)));
+    return time_text(per_step(trace, time * table_part(trace)));
   };
   std::string text =
       fmt::format("GEMMs {}, softmax {}", part(use.gemm_time), part(use.softmax_time));
@@ -85,7 +85,7 @@ void note_odd_keys(const RuleInput& input, const TraceSummary& trace, const Atte
                   shape->kv_len * static_cast<std::int64_t>(size_in_bytes(dtype)));
   if (use.narrow_time > Seconds(0)) {
     line += fmt::format(": GEMM kernels with narrow loads take {} of it",
-                        time_text(per_step(trace, use.narrow_time * window_part(trace))));
+                        time_text(per_step(trace, use.narrow_time * table_part(trace))));
   }
   finding.evidence.push_back(Evidence::found(std::move(line)));
 }
@@ -103,8 +103,8 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const Attent
   Finding finding =
       about_site(trace, use.site,
                  fmt::format("attention{} is not fused and takes {} in {}", size_text(use),
-                             cost_text(trace, time_of(use) * window_part(trace)),
-                             count_text(trace, window_count(trace, use.count), "run")),
+                             cost_text(trace, time_of(use) * table_part(trace)),
+                             count_text(trace, table_count(trace, use.count), "run")),
                  propose(use), gain);
   finding.count = use.count;
   finding.ops = ops_of(input, use);

@@ -130,7 +130,7 @@ std::vector<Finding> check_operations(const RuleInput& input) {
 // Idle time of the GPU for the launches of these kernels, where launching is what it waits for.
 Seconds launching(const TraceSummary& trace, std::int64_t kernels) {
   const auto idle = trace.time.idle_by_cause.find(IdleCause::launch);
-  const std::int64_t all = window_count(trace, trace.kernels - trace.leftover_kernels);
+  const std::int64_t all = table_count(trace, kernels_in_tables(trace));
   if (idle == trace.time.idle_by_cause.end() || all <= 0) return {};
   return idle->second * (static_cast<double>(kernels) / static_cast<double>(all));
 }
@@ -138,9 +138,9 @@ Seconds launching(const TraceSummary& trace, std::int64_t kernels) {
 // The operators do not say what reads their results, their order in a trace does.
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   const ConvBiasUse& bias = trace.conv_bias;
-  const Seconds added = bias.added * window_part(trace);
-  const Seconds gradient = bias.gradient * window_part(trace);
-  const std::int64_t kernels = window_count(trace, bias.count) * (gradient > Seconds() ? 2 : 1);
+  const Seconds added = bias.added * table_part(trace);
+  const Seconds gradient = bias.gradient * table_part(trace);
+  const std::int64_t kernels = table_count(trace, bias.count) * (gradient > Seconds() ? 2 : 1);
   const Seconds late = launching(trace, kernels);
   const Range<Seconds> gain =
       gain_of_kernel_time(trace, {0.5 * (added + gradient), added + gradient, added + gradient}) +
@@ -158,7 +158,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   finding.evidence = {Evidence::measured(
       fmt::format("adding the bias takes {}, its gradient {}, in {}",
                   time_text(per_step(trace, added)), time_text(per_step(trace, gradient)),
-                  count_text(trace, window_count(trace, bias.count), "convolution")))};
+                  count_text(trace, table_count(trace, bias.count), "convolution")))};
   return {{"", std::move(finding)}};
 }
 

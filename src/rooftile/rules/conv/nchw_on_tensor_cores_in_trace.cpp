@@ -51,8 +51,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   Finding finding = about_group(
       trace, groups.front(),
       fmt::format("converting between NCHW and NHWC around convolutions takes {} in {}",
-                  cost_text(trace, time),
-                  count_text(trace, window_count(trace, kernels), "kernel")),
+                  cost_text(trace, time), count_text(trace, table_count(trace, kernels), "kernel")),
       {"Keep the whole network in channels_last: model.to(memory_format=torch.channels_last), and "
        "the input of each step",
        Exactness::exact_arithmetic},

@@ -280,13 +280,13 @@ std::map<std::string, Seconds> times_by_kernel(const TraceSummary& trace,
   for (const OpUse& use : trace.ops) {
     for (const KernelUse& kernel : use.kernels) {
       if (wanted(&use, kernel)) {
-        times[short_kernel_name(kernel.name)] += kernel.time * window_part(trace);
+        times[short_kernel_name(kernel.name)] += kernel.time * table_part(trace);
       }
     }
   }
   for (const KernelUse& kernel : trace.orphans) {
     if (wanted(nullptr, kernel)) {
-      times[short_kernel_name(kernel.name)] += kernel.time * window_part(trace);
+      times[short_kernel_name(kernel.name)] += kernel.time * table_part(trace);
     }
   }
   return times;

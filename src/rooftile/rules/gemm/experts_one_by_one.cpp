@@ -131,7 +131,7 @@ Moves moves_of(const TraceSummary& trace, const Experts& experts, std::int64_t w
   }
   moves.experts = static_cast<std::size_t>(
       std::ranges::count_if(rows, [&](std::int64_t one) { return experts.rows.contains(one); }));
-  moves.time = moves.time * window_part(trace);
+  moves.time = moves.time * table_part(trace);
   return moves;
 }
 
@@ -141,7 +141,7 @@ Finding describe(const TraceSummary& trace, const WeightSides& sides, const Expe
       trace, moves.largest->site,
       fmt::format("experts run one by one: {} with weights of {} x {} and {} to {} rows, and "
                   "gathers and scatters of their tokens that take {}",
-                  count_text(trace, window_count(trace, experts.products), "product"), sides.first,
+                  count_text(trace, table_count(trace, experts.products), "product"), sides.first,
                   sides.second, *experts.rows.begin(), *experts.rows.rbegin(),
                   cost_text(trace, moves.time)),
       {"Sort the tokens by expert once, run all experts in one grouped product and put the rows "
@@ -150,13 +150,12 @@ Finding describe(const TraceSummary& trace, const WeightSides& sides, const Expe
        Exactness::exact_arithmetic},
       gain_of_kernel_time(trace, {0.25 * moves.time, 0.5 * moves.time, moves.time}));
   finding.count = experts.products;
-  finding.evidence = {
-      Evidence::measured(fmt::format("{} of {}; the products themselves take {}",
-                                     count_text(trace, window_count(trace, moves.count), "call"),
-                                     moves.largest->name,
-                                     cost_text(trace, experts.time * window_part(trace)))),
-      Evidence::published("grouped_mm is faster than the eager loop over experts",
-                          "Hugging Face, Experts backends")};
+  finding.evidence = {Evidence::measured(fmt::format(
+                          "{} of {}; the products themselves take {}",
+                          count_text(trace, table_count(trace, moves.count), "call"),
+                          moves.largest->name, cost_text(trace, experts.time * table_part(trace)))),
+                      Evidence::published("grouped_mm is faster than the eager loop over experts",
+                                          "Hugging Face, Experts backends")};
   note_pace(trace, finding);
   return finding;
 }

@@ -267,7 +267,7 @@ VectorProducts vector_products(const TraceSummary& trace) {
   for (const OpUse& use : trace.ops) {
     if (!use.op) std::ranges::for_each(use.kernels, add);
   }
-  found.time = found.time * window_part(trace);
+  found.time = found.time * table_part(trace);
   return found;
 }
 
@@ -284,7 +284,7 @@ std::vector<TraceCase> judge_vectors(const TraceSummary& trace) {
       trace,
       fmt::format("{} read 16-bit matrices for one row each (gemv), {}: one sequence at a time "
                   "waits for its weights",
-                  count_text(trace, window_count(trace, products.count), "kernel"),
+                  count_text(trace, table_count(trace, products.count), "kernel"),
                   cost_text(trace, products.time)),
       {"Store the weights in 8 or 4 bits (fp8, int8; AWQ, GPTQ), or decode several sequences in "
        "one step, which share the reading",

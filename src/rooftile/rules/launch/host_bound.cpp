@@ -76,7 +76,7 @@ double share_of_short_kernels(const TraceSummary& trace) {
 
 // In the window.
 std::int64_t kernels_of(const TraceSummary& trace) {
-  return window_count(trace, trace.kernels - trace.leftover_kernels);
+  return table_count(trace, kernels_in_tables(trace));
 }
 
 Range<Seconds> saving_of(const TraceSummary& trace) {
@@ -143,10 +143,10 @@ std::vector<Evidence> slow_operators(const TraceSummary& trace) {
   std::sort(sorted.rbegin(), sorted.rend());
   std::vector<Evidence> lines;
   for (const auto& [time, name] : sorted) {
-    if (lines.size() == kMostTold || !is_visible(trace, time * window_part(trace))) break;
-    lines.push_back(Evidence::measured(fmt::format(
-        "{} takes the host {} for {}", name, cost_text(trace, time * window_part(trace)),
-        count_text(trace, window_count(trace, by_name[name].second), "call"))));
+    if (lines.size() == kMostTold || !is_visible(trace, time * table_part(trace))) break;
+    lines.push_back(Evidence::measured(
+        fmt::format("{} takes the host {} for {}", name, cost_text(trace, time * table_part(trace)),
+                    count_text(trace, table_count(trace, by_name[name].second), "call"))));
   }
   return lines;
 }

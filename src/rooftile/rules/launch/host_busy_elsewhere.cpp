@@ -172,6 +172,7 @@ Finding describe(const TraceSummary& trace, const JoinedWork& joined) {
   if (is_one_marked_step(trace)) {
     finding.message += "; one step was recorded: this counts where each step does it";
     finding.saving->low = Seconds();
+    if (work.count < kFewest) finding.own_level = Level::info;
   } else if (work.count < fewest(trace)) {
     finding.message += "; one run was recorded: this counts where each run does it";
     finding.saving->low = Seconds();

@@ -78,7 +78,7 @@ bool has_backward_kernels(const TraceSummary& trace) {
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   if (trains(trace) || has_backward_kernels(trace)) return {};
   const Sum sum = statistics_of(trace);
-  const Seconds in_window = sum.time * window_part(trace);
+  const Seconds in_window = sum.time * table_part(trace);
   if (sum.largest == nullptr || !is_visible(trace, in_window)) return {};
   std::optional<Range<Seconds>> gain =
       gain_of_kernel_time(trace, {Seconds(), 0.5 * in_window, in_window});
@@ -89,7 +89,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
       fmt::format("batch normalisation computes the batch's statistics, {} in {}, and the trace "
                   "holds no backward pass: for inference the model is in training mode",
                   cost_text(trace, in_window),
-                  count_text(trace, window_count(trace, sum.count), "kernel")),
+                  count_text(trace, table_count(trace, sum.count), "kernel")),
       {"Call model.eval() before inference", Exactness::changes_training}, gain);
   finding.count = sum.count;
   finding.evidence = {Evidence::measured(
