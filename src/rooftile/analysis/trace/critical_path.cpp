@@ -332,7 +332,7 @@ bool PathWalk::is_around_all(std::uint32_t op) const {
 
 // Host work from one launch, `before`, to the next: of the outermost operator around this one since
 // it began, that of the ranges around, of nothing that was recorded, and of the operator around the
-// one before until it ended.
+// one before until it ended; without one, that launch itself.
 void PathWalk::add_work(Nanoseconds start, std::uint32_t call, std::uint32_t before) {
   if (call == kNone) return add(PathKind::host, start, 0);
   const std::uint16_t thread = timeline_.calls.thread[call];
@@ -345,14 +345,17 @@ void PathWalk::add_work(Nanoseconds start, std::uint32_t call, std::uint32_t bef
   }
   const bool is_same_thread = before != kNone && timeline_.calls.thread[before] == thread;
   const std::uint32_t last = is_same_thread ? outermost_op(before) : kNone;
-  const Nanoseconds left =
-      last == kNone ? start : std::clamp(timeline_.ops.time.end(last), start, std::max(start, at_));
+  const auto until = [&](Nanoseconds end) { return std::clamp(end, start, std::max(start, at_)); };
+  const Nanoseconds left = last != kNone    ? until(timeline_.ops.time.end(last))
+                           : is_same_thread ? until(timeline_.calls.time.end(before))
+                                            : start;
   for (const std::uint32_t op : around) {
     const Nanoseconds from = std::max(op == last ? start : left, timeline_.ops.time.start(op));
     add(PathKind::host, from, 0, {thread, std::min(at_, called(call)), op});
   }
   add(PathKind::host, left, 0, {thread, std::max(left, at_ - 1), kNone});
-  add(PathKind::host, start, 0, {thread, start, last});
+  if (last != kNone) return add(PathKind::host, start, 0, {thread, start, last});
+  add(PathKind::launch, start, is_same_thread ? timeline_.calls.name[before] : 0);
 }
 
 // Around a call; kNone outside of operators.
