@@ -13,8 +13,10 @@ namespace {
 
 // What savings are of.
 std::string_view pass_word(const Report& report) {
-  if (report.traces.empty()) return report.mode == Mode::training ? "step" : "pass";
-  return report.traces.front().steps.durations.empty() ? "recording" : "step";
+  if (report.traces.empty()) return report.mode == Mode::training ? "whole step" : "whole pass";
+  const TraceSummary& trace = report.traces.front();
+  if (!trace.steps.durations.empty()) return "whole step";
+  return is_judged_whole(trace) ? "whole recording" : "judged part";
 }
 
 // Scripts alone have none.
@@ -122,9 +124,9 @@ std::string basis_text(const Report& report, const TextStyle& style) {
   const std::string skipped = skipped_text(report);
   if (!skipped.empty()) text += wrapped("Left out: " + skipped + '.', style.width);
   if (states_savings(report, style)) {
-    text += wrapped(fmt::format("Savings are in time and percent of the whole {}, and overlap.",
-                                pass_word(report)),
-                    style.width);
+    text += wrapped(
+        fmt::format("Savings are in time and percent of the {}, and overlap.", pass_word(report)),
+        style.width);
   }
   const std::string set_aside = set_aside_text(report);
   if (!set_aside.empty()) text += wrapped("Not shown: " + set_aside + '.', style.width);

@@ -87,14 +87,23 @@ std::string engine_words(const Steps& steps) {
   return "Serving: " + join(words, "; ");
 }
 
+}  // namespace
+
+bool is_judged_whole(const TraceSummary& trace) {
+  constexpr double kAllOfIt = 0.99;
+  return trace.time.span > kAllOfIt * trace.whole.span;
+}
+
+namespace {
+
 // "Step 41.2 ms, median of 5 (40.8–41.9 ms)" or "Recorded 1.2 s, no steps found".
 std::string pass_words(const TraceSummary& trace) {
   const std::vector<Seconds>& steps = trace.steps.durations;
   if (steps.empty()) {
-    constexpr double kAllOfIt = 0.99, kSetUp = 0.1;
+    constexpr double kSetUp = 0.1;
     const std::string text =
         fmt::format("Recorded {}, no steps found", time_text(trace.whole.span));
-    if (trace.time.span > kAllOfIt * trace.whole.span) return text;
+    if (is_judged_whole(trace)) return text;
     const bool has_set_up = idle_of(trace, IdleCause::module_loading) > kSetUp * trace.time.span;
     return fmt::format("{}; judged are {} of it, {}", text, time_text(trace.time.span),
                        has_set_up ? "from the first to the last work of the GPU"

@@ -20,6 +20,9 @@ std::string_view idle_words(IdleCause cause);
 // The verdict on the time of a pass: how long, how busy the GPU is, and what was not recorded.
 std::vector<std::string> trace_lines(const Report& report);
 
+// Whether nothing, or next to nothing, of the recording is set aside.
+bool is_judged_whole(const TraceSummary& trace);
+
 // Whether there is a pass to tell of: without kernels there is none.
 bool has_pass(const TraceSummary& trace);
 
