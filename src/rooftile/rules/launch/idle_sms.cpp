@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <utility>
 
@@ -57,10 +56,11 @@ bool is_candidate(const KernelUse& kernel) {
          kernel.time >= kLong * static_cast<double>(kernel.count);
 }
 
-// A kernel that the program brings: one of a name that no library has, or a Triton function, which
-// has no signature. Inductor's begin with "triton_".
+// A kernel that the program brings: one of a name that no library has, or a plain function, as
+// those of Triton and C are. Inductor's begin with "triton_".
 bool is_own(const KernelUse& kernel) {
-  const bool is_function = kernel.name.find_first_of("<(:") == std::string::npos;
+  const std::string_view name = std::string_view(kernel.name).substr(0, kernel.name.find('('));
+  const bool is_function = name.find_first_of("<:") == std::string_view::npos;
   return kernel.facts.library.empty() &&
          (kernel.facts.kernel_class == KernelClass::unknown || is_function);
 }
@@ -71,42 +71,15 @@ double blocks_of(const LaunchShape& launch) {
   return blocks;
 }
 
-// Kernels of one name and grid, wherever they are launched.
-struct Launches {
-  const KernelUse* kernel = nullptr;
-  std::int64_t count = 0;
-  Seconds time;  // of the window
-};
-
-std::vector<Launches> launches_of(const TraceSummary& trace) {
-  std::map<std::pair<std::string, std::array<std::uint32_t, 3>>, Launches> by_grid;
-  const auto add = [&](const KernelUse& kernel) {
-    if (blocks_of(kernel.launch) < 1 || !is_candidate(kernel)) return;
-    Launches& all = by_grid[{kernel.name, kernel.launch.grid}];
-    all.kernel = &kernel;
-    all.count += table_count(trace, kernel.count);
-    all.time += kernel.time * table_part(trace);
-  };
-  for (const OpUse& use : trace.ops) std::ranges::for_each(use.kernels, add);
-  std::ranges::for_each(trace.orphans, add);
-  std::vector<Launches> all;
-  for (const auto& [key, launches] : by_grid) all.push_back(launches);
-  return all;
-}
-
-// How much of the GPU has work, and in words; 1 where all of it has.
+// How much of the GPU has work, and in words where that is by waves; 1 where all of it has.
 struct Occupied {
   double share = 1;
-  std::string words;
+  std::string waves;
 };
 
 Occupied occupied_by(const KernelUse& kernel, const Device& device) {
   const double blocks = blocks_of(kernel.launch), sms = device.sms;
-  const std::string block = blocks == 1 ? "block" : "blocks";
-  if (blocks < sms) {
-    return {blocks / sms,
-            fmt::format("starts {:.0f} {} on a GPU of {:.0f} SMs", blocks, block, sms)};
-  }
+  if (blocks < sms) return {blocks / sms, ""};
   // Where an SM holds more blocks, those of the last wave run faster.
   constexpr double kFewPerSm = 2;
   const auto waves = block_waves(kernel.launch, device);
@@ -122,14 +95,55 @@ Occupied occupied_by(const KernelUse& kernel, const Device& device) {
                   blocks, wave, waves->waves, share_text(blocks / wave - (waves->waves - 1)))};
 }
 
-Finding describe(const TraceSummary& trace, const Launches& launches, const Occupied& occupied) {
+// Kernels of one name, wherever they are launched: all with fewer blocks than SMs, or those of one
+// grid that fill waves.
+struct Launches {
+  const KernelUse* kernel = nullptr;
+  std::string waves;            // words, of a grid that fills them
+  double fewest = 0, most = 0;  // blocks
+  std::int64_t count = 0;
+  Seconds time, idle;  // of the window
+};
+
+std::vector<Launches> launches_of(const TraceSummary& trace, const Device& device) {
+  std::map<std::pair<std::string, std::string>, Launches> by_name;
+  const auto add = [&](const KernelUse& kernel) {
+    const double blocks = blocks_of(kernel.launch);
+    if (blocks < 1 || !is_candidate(kernel)) return;
+    const Occupied occupied = occupied_by(kernel, device);
+    if (occupied.share > kMostOccupied) return;
+    Launches& all = by_name[{kernel.name, occupied.waves}];
+    const Seconds time = kernel.time * table_part(trace);
+    all.fewest = all.kernel == nullptr ? blocks : std::min(all.fewest, blocks);
+    all.most = std::max(all.most, blocks);
+    if (all.kernel == nullptr || kernel.time > all.kernel->time) all.kernel = &kernel;
+    all.waves = occupied.waves;
+    all.count += table_count(trace, kernel.count);
+    all.time += time;
+    all.idle += (1 - occupied.share) * time;
+  };
+  for (const OpUse& use : trace.ops) std::ranges::for_each(use.kernels, add);
+  std::ranges::for_each(trace.orphans, add);
+  std::vector<Launches> all;
+  for (const auto& [key, launches] : by_name) all.push_back(launches);
+  return all;
+}
+
+std::string blocks_words(const Launches& launches, const Device& device) {
+  if (!launches.waves.empty()) return launches.waves;
+  const std::string fewest =
+      launches.fewest < launches.most ? fmt::format("{:.0f} to ", launches.fewest) : "";
+  return fmt::format("starts {}{:.0f} {} on a GPU of {} SMs", fewest, launches.most,
+                     launches.most == 1 ? "block" : "blocks", device.sms);
+}
+
+Finding describe(const TraceSummary& trace, const Launches& launches, const Device& device) {
   const KernelUse& kernel = *launches.kernel;
-  const Seconds idle = (1 - occupied.share) * launches.time;
   const bool overlaps = overlapped_kernel_time(trace) > kMostOverlap * trace.kernel_time_in_steps;
   Finding finding = about_trace(
       trace,
-      fmt::format("{} {} and takes {}", short_kernel_name(kernel.name), occupied.words,
-                  cost_text(trace, launches.time)),
+      fmt::format("{} {} and takes {}", short_kernel_name(kernel.name),
+                  blocks_words(launches, device), cost_text(trace, launches.time)),
       is_own(kernel)
           ? Fix{"Give the kernel more blocks: smaller tiles, a reduction split over several "
                 "blocks, "
@@ -137,7 +151,7 @@ Finding describe(const TraceSummary& trace, const Launches& launches, const Occu
                 Exactness::exact_arithmetic}
           : Fix{"Work on more rows at a time: the library chooses its blocks by the sizes",
                 Exactness::changes_training},
-      gain_of_kernel_time(trace, {Seconds(0), kLikely * idle, idle}));
+      gain_of_kernel_time(trace, {Seconds(0), kLikely * launches.idle, launches.idle}));
   finding.location.node = kernel.name;
   finding.count = launches.count;
   if (!is_own(kernel) || overlaps) finding.own_level = Level::info;
@@ -155,11 +169,9 @@ Finding describe(const TraceSummary& trace, const Launches& launches, const Occu
 std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) {
   std::vector<TraceCase> cases;
   if (trace.is_foreign || !is_recorded_on(trace, input.device())) return cases;
-  for (const Launches& launches : launches_of(trace)) {
+  for (const Launches& launches : launches_of(trace, input.device())) {
     if (launches.time < kMinShare * trace.time.span) continue;
-    const Occupied occupied = occupied_by(*launches.kernel, input.device());
-    if (occupied.share > kMostOccupied) continue;
-    add_if_visible(trace, launches.kernel->name, describe(trace, launches, occupied), cases);
+    add_if_visible(trace, launches.kernel->name, describe(trace, launches, input.device()), cases);
   }
   return cases;
 }
