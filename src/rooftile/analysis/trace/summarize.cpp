@@ -294,6 +294,13 @@ void set_steps(const StepMarks& marks, HostView& view) {
   view.has_steps = true;
 }
 
+LostWork find_lost_work(const Timeline& timeline, const Links& links, TraceSummary& summary) {
+  const LostWork lost = lost_work(timeline, links);
+  summary.kernel_launches = lost.all;
+  if (ends_early(lost)) summary.lost_launches = lost.launches;
+  return lost;
+}
+
 }  // namespace
 
 TraceSummary summarize(const Timeline& timeline) {
@@ -302,7 +309,6 @@ TraceSummary summarize(const Timeline& timeline) {
   const KernelNames names(timeline);
   const GpuTrack track = busiest_gpu(timeline, names);
   copy_facts(timeline, track, summary);
-
   const Window whole = whole_recording(timeline);
   const BusySplit split = split_busy(timeline, track, whole);
   std::vector<HostWait> waits = find_waits(timeline, links, track);
@@ -313,9 +319,7 @@ TraceSummary summarize(const Timeline& timeline) {
                                                     usual_latency(timeline, links, track, split));
   summary.whole.awaited_communication = to_seconds(covered(communication, held_up, whole));
 
-  const LostWork lost = lost_work(timeline, links);
-  summary.kernel_launches = lost.all;
-  if (ends_early(lost)) summary.lost_launches = lost.launches;
+  const LostWork lost = find_lost_work(timeline, links, summary);
   StepMarks marks = find_steps(timeline, links, track);
   const std::vector<Nanoseconds> beyond = times_beyond_usual(timeline, links, names, track, marks);
   const BusyParts parts(timeline, track, beyond, waits, held_up);
