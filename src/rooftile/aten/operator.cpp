@@ -1,5 +1,6 @@
 #include "rooftile/aten/operator.h"
 
+#include <cmath>
 #include <utility>
 
 #include "rooftile/aten/complex.h"
