@@ -91,12 +91,14 @@ TEST(BlockWaves, AreLimitedByTheScarcestResource) {
   EXPECT_FALSE(block_waves({{28, 8, 1}, {128, 1, 1}, 0, 0, 0}, *device));
 }
 
-TEST(RecordedOn, AGpuOfTheSameCapabilityAndSize) {
+TEST(RecordedOn, AGpuOfTheSameCapabilityAndNearlyTheSameSize) {
   const Result<Device> h100 = find_device("h100_sxm");
   ASSERT_TRUE(h100);
   TraceSummary trace;
   EXPECT_TRUE(is_recorded_on(trace, *h100));  // nothing else is known
   trace.device = TraceDevice{.sm_count = 132, .major = 9, .minor = 0};
+  EXPECT_TRUE(is_recorded_on(trace, *h100));
+  trace.device->sm_count = 124;  // a board that is not listed
   EXPECT_TRUE(is_recorded_on(trace, *h100));
   trace.device->minor = 1;
   EXPECT_FALSE(is_recorded_on(trace, *h100));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 namespace rooftile {
 namespace {
@@ -57,8 +58,10 @@ Op large_product(Dtype dtype, std::int64_t extra) {
 bool is_recorded_on(const TraceSummary& trace, const Device& device) {
   if (!trace.device) return true;
   const TraceDevice& recorded = *trace.device;
+  constexpr double kNear = 0.1;  // of the SMs: the listed one that is most alike
   const int capability = 10 * recorded.major + recorded.minor;
-  return (recorded.sm_count == 0 || recorded.sm_count == device.sms) &&
+  const int apart = std::abs(recorded.sm_count - device.sms);
+  return (recorded.sm_count == 0 || apart <= kNear * recorded.sm_count) &&
          (capability == 0 || capability == device.compute_capability);
 }
 

@@ -9,7 +9,8 @@
 
 namespace rooftile {
 
-// True unless the trace says that it was recorded on another GPU than the model's.
+// True unless the trace says that it was recorded on another GPU than the model's; one of the same
+// generation with nearly as many SMs stands for a board that is not listed.
 bool is_recorded_on(const TraceSummary& trace, const Device& device);
 
 // Time of the window that the kernels of the group save when its operators run as the model
