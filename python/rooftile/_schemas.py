@@ -440,8 +440,8 @@ class Steps:
 
     timeline: Of the steps alone; of everything where there are none.
     work: Of each step of a serving engine that names it; else empty.
-    first_apart: A first or last step with less than a tenth of the others' work (cut), and of four steps or more one that takes 1.2 times the median of the others: no part of durations_s and of what is said per step.
-    last_apart: A first or last step with less than a tenth of the others' work (cut), and of four steps or more one that takes 1.2 times the median of the others: no part of durations_s and of what is said per step.
+    first_apart: Steps at the start or the end of which the recording lacks most work (cut), or that take 1.2 times the median of the others, as by first calls: no part of durations_s and of what is said per step.
+    last_apart: Steps at the start or the end of which the recording lacks most work (cut), or that take 1.2 times the median of the others, as by first calls: no part of durations_s and of what is said per step.
     host_work: What the host did for a millisecond or more instead of launching, while the GPU idled; largest exposed_s, the idle time that follows from it, first.
     critical_path: The chain of what each step waited for, from its end back to its start: parts by place, over all steps, largest first, at most 64; steps the time by kind of each, which adds up to the step. Empty without work on a GPU or without runtime calls.
     limits: The largest part of each step; none without work on a GPU.
