@@ -249,12 +249,13 @@ class LaunchOrder {
 
 // Steps that a range holds, from the end of one optimizer step to that of the next, where they are
 // alike: about as many activities in each.
-std::vector<Window> optimizer_rounds(const Timeline& timeline, const Links& links,
+std::vector<Window> optimizer_rounds(std::span<const Window> optimizer_steps,
                                      const LaunchOrder& order, const Window& range) {
   constexpr double kUnlike = 0.2;
   std::vector<Nanoseconds> marks;
-  for (const Window& step : ranges_of_first_name(timeline, links, RangeKind::optimizer_step)) {
-    if (range.contains(step.start)) marks.push_back(step.end);
+  auto step = std::ranges::lower_bound(optimizer_steps, range.start, {}, &Window::start);
+  for (; step != optimizer_steps.end() && step->start < range.end; ++step) {
+    marks.push_back(step->end);
   }
   if (marks.size() < kFewestRounds) return {};
   std::vector<Window> rounds = between(marks);
@@ -292,8 +293,10 @@ StepMarks in_rounds(StepMarks marks, const Timeline& timeline, const Links& link
     }
     return finer.steps.empty() ? std::nullopt : std::optional(std::move(finer));
   };
+  const std::vector<Window> optimizer_steps =
+      ranges_of_first_name(timeline, links, RangeKind::optimizer_step);
   auto finer = split(StepSource::optimizer, [&](const Window& step) {
-    return optimizer_rounds(timeline, links, order, step);
+    return optimizer_rounds(optimizer_steps, order, step);
   });
   if (!finer) {
     finer = split(StepSource::repetition,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -148,7 +150,6 @@ void UsualRuns::find_collectives() {
   struct Runs {
     ActivityRows rows;
     double bytes = 0;
-    Nanoseconds usual = 0;
   };
   // By kind and group; runs of one shape.
   using Kind = std::tuple<std::optional<CollectiveKind>, std::string, std::int64_t>;
@@ -171,13 +172,16 @@ void UsualRuns::find_collectives() {
     runs.bytes = bytes->value();
   }
   for (auto& [kind, shapes] : sized) {
-    for (auto& [shape, runs] : shapes) runs.usual = quantile_of(runs.rows, kFastest);
+    std::map<double, Nanoseconds, std::greater<>> fastest;  // by bytes: of those with as many
+    for (auto& [shape, runs] : shapes) {
+      const Nanoseconds usual = quantile_of(runs.rows, kFastest);
+      const auto [at, is_new] = fastest.try_emplace(runs.bytes, usual);
+      at->second = std::min(at->second, usual);
+    }
+    Nanoseconds of_larger = std::numeric_limits<Nanoseconds>::max();
+    for (auto& [bytes, usual] : fastest) of_larger = usual = std::min(usual, of_larger);
     for (const auto& [shape, runs] : shapes) {
-      Nanoseconds usual = std::min(runs.usual, longest_transfer(runs.bytes));
-      for (const auto& [other, larger] : shapes) {
-        if (larger.bytes >= runs.bytes) usual = std::min(usual, larger.usual);
-      }
-      set_beyond(runs.rows, usual);
+      set_beyond(runs.rows, std::min(fastest.at(runs.bytes), longest_transfer(runs.bytes)));
     }
   }
   for (const auto& [key, rows] : others) {
