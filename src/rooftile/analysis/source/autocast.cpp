@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 
 namespace rooftile::source {
 namespace {
@@ -108,6 +110,22 @@ std::vector<Autocast> autocasts_in(const SourceFacts& facts, const Program& prog
     }
   }
   return found;
+}
+
+const Call* forward_under_autocast(const SourceFacts& facts, const Program& program) {
+  const auto names_it = [](const File* file) { return has_text(*file, "autocast"); };
+  if (std::ranges::none_of(program.files, names_it)) return nullptr;
+  for (const Loop* loop : program.training_loops) {
+    for (const IteratedCall& one : iteration_of(facts, loop->statement->body).calls) {
+      if (one.call->name != "torch.nn.Module.__call__") continue;
+      const bool is_on = any_way(facts, *one.call, [&](const Way& way) {
+        const auto around = autocast_around(facts, way);
+        return around && around->on_gpu && !around->is_off && !way.is_off_by_default;
+      });
+      if (is_on) return one.call;
+    }
+  }
+  return nullptr;
 }
 
 Scaler scaler_of(const SourceFacts& facts, const Call& construction) {

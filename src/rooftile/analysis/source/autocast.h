@@ -27,6 +27,8 @@ std::optional<Autocast> autocast_of(const SourceFacts& facts, const Expr* manage
 std::optional<Autocast> autocast_around(const SourceFacts& facts, const Way& way);
 // All in the program, by file and text, those of `@autocast()` included.
 std::vector<Autocast> autocasts_in(const SourceFacts& facts, const Program& program);
+// A forward pass of the training that surely or by default runs under autocast; null for none.
+const Call* forward_under_autocast(const SourceFacts& facts, const Program& program);
 
 struct Scaler {
   const Call* call = nullptr;  // its construction

@@ -15,11 +15,12 @@
 #include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
-namespace {
 
 bool is_named_loss(std::string_view name) {
   return contains_any(lower(name), {"loss", "criterion", "perceptual", "lpips"});
 }
+
+namespace {
 
 // `getattr(networks, name)(width)`, `NETWORKS[name](width)`
 bool is_chosen_at_run_time(const Call& call) {
@@ -36,6 +37,11 @@ class Search {
   void add_network(const Expr& network) {
     const Type& type = *network.type;
     if (type.frozen || type.is(TypeKind::loss) || is_named_loss(last_name(&network))) return;
+    add_any(type);
+  }
+
+  // The same, frozen or not.
+  void add_any(const Type& type) {
     if (type.classes().empty() && type.made_by == nullptr) {
       parts_.is_complete = false;
       return;
@@ -158,6 +164,15 @@ const TrainedParts& trained_parts(const SourceFacts& facts, const Program& progr
   auto& known = facts.store().kept<PartsByProgram>().parts;
   if (const auto found = known.find(&program); found != known.end()) return found->second;
   return known.emplace(&program, found_parts(facts, program)).first->second;
+}
+
+TrainedParts parts_of(const Program& program, const Expr& network) {
+  TrainedParts parts;
+  parts.is_complete = true;
+  Search search(program, parts);
+  search.add_any(*network.type);
+  search.finish();
+  return parts;
 }
 
 namespace {

@@ -49,23 +49,6 @@ const Expr* callee_of(const Call& call) {
 
 bool is_forward(const Call& call) { return call.name == "torch.nn.Module.__call__"; }
 
-// A forward of training that surely or by default runs under autocast.
-const Call* autocast_forward(const SourceFacts& facts, const Program& program) {
-  const auto names_it = [](const File* file) { return has_text(*file, "autocast"); };
-  if (std::ranges::none_of(program.files, names_it)) return nullptr;
-  for (const Loop* loop : program.training_loops) {
-    for (const IteratedCall& one : iteration_of(facts, loop->statement->body).calls) {
-      if (!is_forward(*one.call)) continue;
-      const bool is_on = any_way(facts, *one.call, [&](const Way& way) {
-        const auto around = autocast_around(facts, way);
-        return around && around->on_gpu && !around->is_off && !way.is_off_by_default;
-      });
-      if (is_on) return one.call;
-    }
-  }
-  return nullptr;
-}
-
 // Then evaluation gets it too.
 bool casts_inside_forward(const SourceFacts& facts, const Program& program) {
   for (const Autocast& autocast : autocasts_in(facts, program)) {
@@ -133,7 +116,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
   for (const Program* program : training_programs(facts)) {
     // accelerate puts each forward of what it prepares under autocast, also an evaluation's.
     if (!facts.constructions_in(*program, TypeKind::accelerator).empty()) continue;
-    const Call* trained = autocast_forward(facts, *program);
+    const Call* trained = forward_under_autocast(facts, *program);
     if (trained == nullptr || casts_inside_forward(facts, *program)) continue;
     for (const Loop* loop : loops) {
       if (!program->has(*loop->file) || loop->file->is_test) continue;

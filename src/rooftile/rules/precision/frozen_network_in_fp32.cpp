@@ -1,0 +1,169 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "rooftile/analysis/source/autocast.h"
+#include "rooftile/analysis/source/iteration.h"
+#include "rooftile/analysis/source/model_size.h"
+#include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/trained_parts.h"
+#include "rooftile/base/text.h"
+#include "rooftile/rules/source_finding.h"
+
+namespace rooftile {
+namespace precision_frozen_network_in_fp32_rule {
+
+constexpr std::string_view kDoc = R"md(
+## What it finds
+A network that no gradient goes through (a text or image encoder, the autoencoder of latent diffusion, a teacher)
+and that each training step calls in fp32, in a program whose trained network runs under autocast. It has to be
+large enough for Tensor Cores: a model of a library, or layers of 512 features or convolutions of 64 channels.
+
+## Why it costs time
+In fp32 its GEMMs run on CUDA cores, or as TF32 where that is on, at a sixteenth or half of the rate of bf16 on an
+A100, and move twice the bytes. A frozen encoder is often larger than what is trained on its output.
+
+## How to fix
+Call it under the same autocast. Its weights may as well be loaded in 16 bits, which halves their memory:
+`from_pretrained(…, torch_dtype=torch.bfloat16)` or `.to(torch.bfloat16)`.
+
+## How the saving is estimated
+Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
+says what there is to gain.
+
+## When not to
+- Networks inside of losses, which gradients pass on the way to what is trained.
+- `autocast(enabled=False)` around it: somebody wants fp32. The autoencoder of SDXL overflows in fp16; bf16 is fine.
+- Weights that are cast to 16 bits, or to a dtype that is not known here.
+- Features that are computed once and kept.
+- Programs that leave precision to accelerate, Lightning or another library.
+
+## Evidence
+- PyTorch, "Automatic Mixed Precision package": operations outside of an autocast region run in the dtype of
+  their inputs.
+- PyTorch performance tuning guide, "Use Mixed Precision and AMP".
+- NVIDIA A100 datasheet: 19.5 TFLOPS in fp32, 156 in TF32, 312 in bf16.
+)md";
+
+using namespace source;
+
+// What is called as a network: `encoder(x)`, and of a module `vae.encode(x)`; null for other calls.
+const Expr* network_of(const Call& call) {
+  if (call.name == "torch.nn.Module.__call__") {
+    return call.expr->children().empty() ? nullptr : call.expr->children().front();
+  }
+  constexpr auto kForwards =
+      std::to_array<std::string_view>({"encode", "encode_image", "encode_text", "forward",
+                                       "get_image_features", "get_text_features"});
+  const bool is_module = call.receiver != nullptr && call.receiver->type->is(TypeKind::module);
+  const bool is_own = call.target != nullptr && call.expr->type->is(TypeKind::tensor);
+  const bool is_one = std::ranges::find(kForwards, call.method) != kForwards.end();
+  return is_module && (is_own || is_one) ? call.receiver : nullptr;
+}
+
+// `vae.to(device, dtype=weight_dtype)` anywhere in the program: 16 bits, or what is not known.
+bool may_be_cast(const Program& program, const Expr& network) {
+  return std::ranges::any_of(program.files, [&](const File* file) {
+    return std::ranges::any_of(file->calls, [&](const Call* call) {
+      const bool is_its = call->receiver != nullptr && is_same_object(call->receiver, &network);
+      if (!is_its) return false;
+      if (call->method == "half" || call->method == "bfloat16") return true;
+      return call->method == "to" && std::ranges::any_of(call->arguments, [&](const Argument& one) {
+               return one.value->type->is(TypeKind::dtype) ||
+                      contains(lower(file->slice(one.range)), "dtype");
+             });
+    });
+  });
+}
+
+// `from_pretrained(name, torch_dtype=dtype)`
+bool is_loaded_in(const Type& type) {
+  return type.half || type.bfloat16 ||
+         (type.made_by != nullptr && (type.made_by->argument("torch_dtype") != nullptr ||
+                                      type.made_by->argument("dtype") != nullptr));
+}
+
+// Nothing of what it gets waits for a gradient that has to pass.
+bool passes_no_gradient(const SourceFacts& facts, const Call& call, const Expr& network) {
+  if (without_gradients(facts, call)) return true;
+  return network.type->frozen && std::ranges::none_of(call.arguments, [](const Argument& one) {
+           return one.value->type->requires_grad;
+         });
+}
+
+bool is_large(const SourceFacts& facts, const Program& program, const Expr& network) {
+  const TrainedParts parts = parts_of(program, network);
+  return tensor_core_sized_layer(facts, program,
+                                 [&](const Call& made) { return is_part(parts, made); })
+      .has_value();
+}
+
+bool runs_in_fp32(const SourceFacts& facts, const Program& program, const Call& call) {
+  const Expr* network = network_of(call);
+  if (network == nullptr || is_inside_module(call)) return false;
+  const Type& type = *network->type;
+  if (type.is(TypeKind::loss) || is_named_loss(last_name(network)) || is_loaded_in(type)) {
+    return false;
+  }
+  const Ways& ways = ways_to(facts, call);
+  const bool is_plain =
+      std::ranges::any_of(
+          ways,
+          [](const Way& way) { return way.in_each_training_step() && !way.is_off_by_default; }) &&
+      std::ranges::none_of(ways, [](const Way& way) { return way.autocast != nullptr; });
+  return is_plain && passes_no_gradient(facts, call, *network) && !may_be_cast(program, *network) &&
+         is_large(facts, program, *network);
+}
+
+Finding finding_for(const Call& call, const Call& trained) {
+  Finding finding =
+      finding_at(call,
+                 fmt::format("{} runs in fp32 on each step, although what is trained runs under "
+                             "autocast",
+                             call.file->slice(network_of(call)->range)),
+                 {"Call it under the same autocast, or load its weights in bf16 "
+                  "(torch_dtype=torch.bfloat16), which halves their memory too",
+                  Exactness::changes_numerics});
+  finding.evidence = {
+      Evidence::found(
+          fmt::format("training forward under autocast at {}", place_text(trained, *call.file))),
+      Evidence::published("PyTorch, Automatic Mixed Precision package: outside of an autocast "
+                          "region operations run in the dtype of their inputs")};
+  return finding;
+}
+
+std::vector<Finding> find(const SourceFacts& facts) {
+  std::vector<Finding> findings;
+  std::set<std::pair<const File*, std::string_view>> seen;  // one for each network of a file
+  for (const Program* program : training_programs(facts)) {
+    if (has_training_framework(*program)) continue;
+    const Call* trained = forward_under_autocast(facts, *program);
+    if (trained == nullptr) continue;
+    for (const Loop* loop : program->training_loops) {
+      for (const IteratedCall& one : iteration_of(facts, loop->statement->body).calls) {
+        const Call& call = *one.call;
+        if (!program->has(*call.file) || !runs_in_fp32(facts, *program, call)) continue;
+        const std::string_view network = call.file->slice(network_of(call)->range);
+        if (seen.emplace(call.file, network).second) {
+          findings.push_back(finding_for(call, *trained));
+        }
+      }
+    }
+  }
+  return findings;
+}
+
+}  // namespace precision_frozen_network_in_fp32_rule
+
+extern const Rule precision_frozen_network_in_fp32{
+    .id = "precision/frozen-network-in-fp32",
+    .level = Level::advice,
+    .cause = Cause::none,
+    .summary = "A frozen network runs in fp32 in each training step, beside autocast",
+    .doc = precision_frozen_network_in_fp32_rule::kDoc,
+    .in_scripts = precision_frozen_network_in_fp32_rule::find};
+
+}  // namespace rooftile
