@@ -197,6 +197,11 @@ kernel 7 160us 40us void at::native::vectorized_elementwise_kernel<4> corr=4
 )");
   EXPECT_EQ(trace.recomputed.kernels, 1);
   EXPECT_NEAR(us(trace.recomputed.time), 20, 1e-3);
+  // What runs again is forward work, and one row with the first run.
+  const auto linear = std::ranges::find(trace.ops, "aten::linear", &OpUse::name);
+  ASSERT_NE(linear, trace.ops.end());
+  EXPECT_EQ(linear->count, 2);
+  EXPECT_EQ(linear->phase, Phase::forward);
 }
 
 TEST(TrainingPatterns, BiasBeforeBatchNormCountsItsKernels) {

@@ -9,6 +9,7 @@
 #include "rooftile/analysis/trace/kernel_context.h"
 #include "rooftile/analysis/trace/kernel_streams.h"
 #include "rooftile/analysis/trace/owners.h"
+#include "rooftile/analysis/trace/recomputed.h"
 #include "rooftile/analysis/trace/seconds.h"
 #include "rooftile/analysis/trace/stages.h"
 #include "rooftile/aten/operator.h"
@@ -94,15 +95,19 @@ std::vector<OwnerFacts> facts_of_owners(const Timeline& timeline, const Links& l
   const ForwardOps forward_ops(timeline, links);
   std::vector<OwnerFacts> facts;
   std::vector<SiteQuery> queries;
+  Recomputed recomputed(timeline, links);
+  for (const std::uint32_t op : ops) recomputed.add(op);
   for (const std::uint32_t op : ops) {
     OwnerFacts owner;
     owner.op = op;
-    owner.backward = is_backward(timeline, links, op);
+    const bool is_in_node = is_backward(timeline, links, op);
+    owner.backward = is_in_node && !recomputed.has(op);
     owner.optimizer = is_in_optimizer(timeline, links, op);
     owner.is_several = owners.neutral(op).size() > 1;
     owner.stage = stages.of(op);
-    if (owner.backward) owner.forward = forward_ops.of(op);
-    const std::uint32_t placed = owner.forward != kNone ? owner.forward : op;
+    const std::uint32_t forward = is_in_node ? forward_ops.of(op) : kNone;
+    if (owner.backward) owner.forward = forward;
+    const std::uint32_t placed = forward != kNone ? forward : op;
     queries.push_back({timeline.ops.thread[placed], timeline.ops.time.start(placed), placed});
     facts.push_back(owner);
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rooftile/analysis/trace/launches.h"
+#include "rooftile/analysis/trace/recomputed.h"
 #include "rooftile/analysis/trace/seconds.h"
 #include "rooftile/base/text.h"
 
@@ -170,17 +171,6 @@ ConvBiasUse ConvBiasFinder::find() {
   return use;
 }
 
-// Layers, which gradients of gradients do not run.
-bool names_layer(std::string_view name) {
-  constexpr std::array<std::string_view, 10> kLayers{
-      "aten::linear",  "aten::conv1d",
-      "aten::conv2d",  "aten::conv3d",
-      "aten::dropout", "aten::layer_norm",
-      "aten::gelu",    "aten::softmax",
-      "aten::silu",    "aten::scaled_dot_product_attention"};
-  return std::find(kLayers.begin(), kLayers.end(), name) != kLayers.end();
-}
-
 // Layers called as operator(input, weight, bias, …).
 bool has_weight(std::string_view name) {
   return name == "aten::linear" || (is_convolution(name) && name != "aten::convolution");
@@ -194,27 +184,6 @@ bool casts_weight(const Timeline& timeline, std::uint32_t cast, std::uint32_t la
   if (operands.dims.size() < 2 || from.dims.front() == operands.dims.front()) return false;
   const bool is_bias = operands.dims.size() > 2 && from.dims.front() == operands.dims[2];
   return from.dims.front() == operands.dims[1] || is_bias;
-}
-
-// What one operator says: an operator with a number within an autograd node builds a graph.
-struct Recomputed {
-  std::uint32_t node = kNone;  // the autograd node around it
-  bool builds = false;         // it, or an operator between it and the node
-  bool is_layer = false;
-};
-
-Recomputed judge(const Timeline& timeline, const Links& links, const std::vector<bool>& layers,
-                 std::uint32_t op) {
-  Recomputed found;
-  for (; op != kNone; op = links.op_parent[op]) {
-    if (links.kind_of_op(timeline, op) == RangeKind::autograd) {
-      found.node = op;
-      return found;
-    }
-    found.builds = found.builds || timeline.ops.sequence[op] != 0;
-    found.is_layer = found.is_layer || layers[timeline.ops.name[op]];
-  }
-  return found;
 }
 
 }  // namespace
@@ -279,22 +248,18 @@ WeightCasts find_weight_casts(const HostView& view) {
 
 RecomputeUse find_recomputed(const HostView& view) {
   const Timeline& timeline = view.timeline;
-  const std::vector<bool> layers = names_that(timeline, names_layer);
-  std::set<std::uint32_t> nodes;                                 // that run a layer
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> kernels;  // activity, node
+  std::vector<std::uint32_t> kernels;
+  Recomputed recomputed(timeline, view.links);
   for (std::uint32_t i = 0; i < timeline.gpu.time.size(); ++i) {
     if (timeline.gpu.kind[i] != GpuKind::kernel ||
         !view.window.contains(timeline.gpu.time.start(i))) {
       continue;
     }
-    const Recomputed found = judge(timeline, view.links, layers, view.links.gpu_op[i]);
-    if (found.node == kNone || !found.builds) continue;
-    if (found.is_layer) nodes.insert(found.node);
-    kernels.emplace_back(i, found.node);
+    if (recomputed.add(view.links.gpu_op[i])) kernels.push_back(i);
   }
   RecomputeUse use;
-  for (const auto& [activity, node] : kernels) {
-    if (!nodes.contains(node)) continue;
+  for (const std::uint32_t activity : kernels) {
+    if (!recomputed.has(view.links.gpu_op[activity])) continue;
     ++use.kernels;
     use.time += to_seconds(timeline.gpu.time.duration(activity));
   }

@@ -10,8 +10,7 @@ namespace rooftile::trace {
 // Convolutions with a bias whose result a batch normalisation in training reads next.
 ConvBiasUse find_conv_bias(const HostView& view, const KernelNames& names);
 
-// Kernels of the window under operators that build a graph, as only a forward pass does, within an
-// autograd node. A gradient of gradients builds one too, but runs no layers.
+// Kernels of the window whose operators run a forward pass again, as under checkpointing.
 RecomputeUse find_recomputed(const HostView& view);
 
 // Casts of weights that begin in the window. None where shapes are not recorded.
