@@ -22,8 +22,11 @@ from ._lines import line_of_caller
 if TYPE_CHECKING:
     from ._capture.writer import Capture
 
-# Steps that call more than this are loops over tokens or games, which take long to capture.
+# Steps that call more than this are loops over tokens or games: of equal calls, three are captured.
 MOST_CALLS = 32
+# What differs in more ways takes too long to capture, and more operators too long to read.
+MOST_KINDS = 96
+MOST_OPERATORS = 300_000
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class Call:
     autocast: the type of the CPU's autocast, None where it was off.
     line: of the program, where it stands.
     turn: how many times gradients were computed before it.
+    shapes: of all tensors that it got.
     """
 
     module: Any
@@ -52,14 +56,11 @@ class Call:
     autocast: Any
     line: str = ""
     turn: int = 0
+    shapes: tuple[Any, ...] = ()
 
     def key(self) -> tuple[Any, ...]:
         """Calls of one key do the same work."""
-        import torch
-
-        given = tensors_in((self.args, self.kwargs), torch.Tensor)
-        shapes = (None if isinstance(value, Output) else tuple(value.shape) for value in given)
-        return (id(self.module), self.gradients, *shapes)
+        return (id(self.module), self.gradients, self.autocast, self.shapes)
 
 
 class Watch:
@@ -161,13 +162,15 @@ class Watch:
         self._depth += 1
         if self._depth > 1:
             return
+        shapes = tuple(tuple(value.shape) for value in tensors_in((args, kwargs), torch.Tensor))
         args, kwargs = mapped((args, kwargs), torch.Tensor, self._taken)
         if not has_part(module, (args, kwargs)):
             return
         self._turn += self._has_new_gradients
         self._has_new_gradients = False
         half = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
-        self._calls.append(Call(module, args, kwargs, torch.is_grad_enabled(), half, line_of_caller(), self._turn))
+        self._calls.append(
+            Call(module, args, kwargs, torch.is_grad_enabled(), half, line_of_caller(), self._turn, shapes))
 
     def _taken(self, tensor: Any) -> Any:
         known = self._made.get(id(tensor))
@@ -202,8 +205,10 @@ class Watch:
         if not any(call.gradients for call in self._calls):
             return None
         calls, batches = one_batch(self._calls)
-        if len(calls) > MOST_CALLS:
-            raise CaptureError(f"a step calls modules {len(calls)} times, and up to {MOST_CALLS} are captured")
+        kinds = sum(stand_in == number for number, stand_in in enumerate(stand_ins(calls, self._differentiated)))
+        if kinds > MOST_KINDS:
+            raise CaptureError(
+                f"a step makes {kinds} calls of modules that differ, and up to {MOST_KINDS} are captured")
         weights = weights_of(self._optimizers)
         inside = {id(weight) for call in calls for weight in call.module.parameters()}
         seen = sum(size for key, size in weights.items() if key in inside)
@@ -288,13 +293,18 @@ def captured_calls(calls: Sequence[Call], optimizer: Any, differentiated: Collec
     """
     import torch
 
-    from ._capture import capture
-    from ._capture.recorder import called_at
+    from ._capture import CaptureError, capture
+    from ._capture.recorder import Caller, called_at
+    from ._capture.repeats import count_of, unrolled
     from ._capture.step import unwrapped
     from ._capture.whole import came_from
 
     notes: list[str] = []
     names = module_names([unwrapped(call.module, notes) for call in calls])
+    stands_for = stand_ins(calls, differentiated)
+    times = Counter(stands_for)
+    kinds = {key: number for number, key in enumerate({call.key(): None for call in calls})}
+
     class Step(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         def __init__(self) -> None:
             super().__init__()
@@ -304,7 +314,7 @@ def captured_calls(calls: Sequence[Call], optimizer: Any, differentiated: Collec
                     self.add_module(names[id(module)], module)
             self.order = [names[id(unwrapped(call.module, []))] for call in calls]
 
-        def forward(self, given: Sequence[Any]) -> list[Any]:
+        def forward(self, given: Mapping[int, Any]) -> list[Any]:
             """What differentiates: the results that no later call takes."""
             results: list[list[Any]] = []
             used: set[Output] = set()
@@ -313,28 +323,34 @@ def captured_calls(calls: Sequence[Call], optimizer: Any, differentiated: Collec
                 used.add(output)
                 return results[output.call][output.index]
 
-            whole = []
-            for number, (call, name, words) in enumerate(zip(calls, self.order, given)):
-                args, kwargs = mapped(words, Output, value_of)
-                before = last_alike(calls, number, differentiated)
+            whole: dict[int, Any] = {}
+            for number, (call, name) in enumerate(zip(calls, self.order)):
+                if stands_for[number] != number:
+                    results.append(results[stands_for[number]])
+                    continue
+                args, kwargs = mapped(given[number], Output, value_of)
+                before = last_alike(calls, number, differentiated, stands_for)
                 if before is not None:
-                    given_alone = (value for value in tensors_in(words, torch.Tensor) if not isinstance(value, Output))
-                    came_from(given_alone, results[before])
-                with torch.set_grad_enabled(call.gradients), autocast(call.autocast), called_at(call.line):
-                    whole.append(getattr(self, name)(*args, **kwargs))
-                results.append(list(tensors_in(whole[-1], torch.Tensor)))
-            ends = [tensor for number, result in enumerate(results) for index, tensor in enumerate(result)
+                    learnt = any(output.call == number for output in differentiated)
+                    came_from((value for value in tensors_in(given[number], torch.Tensor)
+                               if not isinstance(value, Output) and (value.is_floating_point() or not learnt)),
+                              results[before])
+                with torch.set_grad_enabled(call.gradients), autocast(call.autocast), \
+                        called_at(Caller(call.line, times[number], kinds[call.key()])):
+                    whole[number] = getattr(self, name)(*args, **kwargs)
+                results.append(list(tensors_in(whole[number], torch.Tensor)))
+            ends = [tensor for number in whole for index, tensor in enumerate(results[number])
                     if tensor.requires_grad and Output(number, index) in differentiated]
             if ends:
                 return outermost(ends)
-            taken = {output.call for output in used}
-            return [tensor for number, result in enumerate(whole) if number not in taken for tensor in ends_of(result)]
+            taken = {stands_for[output.call] for output in used}
+            return [tensor for number, result in whole.items() if number not in taken for tensor in ends_of(result)]
 
     step = Step()
     was_training = {module: module.training for module in step.modules()}
     try:
         captured = capture(step, (), mode="train", loss=total, optimizer=optimizer,
-                           kwargs={"given": [(call.args, call.kwargs) for call in calls]})
+                           kwargs={"given": {number: (calls[number].args, calls[number].kwargs) for number in times}})
     finally:
         for module, training in was_training.items():
             module.training = training
@@ -342,18 +358,49 @@ def captured_calls(calls: Sequence[Call], optimizer: Any, differentiated: Collec
     captured.model = " + ".join(networks or dict.fromkeys(step.order))
     if len(networks) == 1:  # its parts are named as in the script
         captured.rename_modules(lambda path: path.partition(".")[2] if path.startswith(networks[0]) else path)
+    operators = count_of(captured.events)
+    if operators > MOST_OPERATORS:
+        raise CaptureError(f"a step runs {operators:,} operators, and up to {MOST_OPERATORS:,} are read")
+    captured.events = unrolled(captured.events)
+    for name, count in Counter(step.order).items():
+        alone = sum(step.order[number] == name for number in times)
+        if alone < count:
+            notes.append(f"{name} is called {count} times in a step: {alone} of these calls are captured, and the "
+                         "others counted like an equal one")
     captured.notes += [*dict.fromkeys(notes), "what the loop computes outside of modules is not among the operations"]
     return captured
 
 
-def last_alike(calls: Sequence[Call], number: int, differentiated: Collection[Output]) -> Optional[int]:
-    """The call before this one that did the same, where neither is differentiated: what a game or a text gave to the
-    one, it made of what the other one said.
+def stand_ins(calls: Sequence[Call], differentiated: Collection[Output]) -> list[int]:
+    """For each call the one that is captured for it: mostly itself. Of more than three equal ones in a long loop it is
+    the second: gradients of the first and the last begin and end what is added up.
+    """
+    found = list(range(len(calls)))
+    if len(calls) <= MOST_CALLS:
+        return found
+    learnt = {output.call for output in differentiated}
+    alike: dict[Any, list[int]] = {}
+    for number, call in enumerate(calls):
+        alike.setdefault((call.key(), number in learnt), []).append(number)
+    for _, second, *others in (numbers for numbers in alike.values() if len(numbers) > 3):
+        for number in others[:-1]:
+            found[number] = second
+    return found
+
+
+def last_alike(
+    calls: Sequence[Call], number: int, differentiated: Collection[Output], stands_for: Sequence[int]
+) -> Optional[int]:
+    """The call before this one that did the same, where neither is differentiated, or where they are those of a long
+    loop: what a game or a text gave to the one, it made of what the other one said.
     """
     learnt = {output.call for output in differentiated}
-    told = [at for at, call in enumerate(calls[:number + 1])
-            if at not in learnt and call.key() == calls[number].key() and (learnt or not call.gradients)]
-    return told[-2] if told[-1:] == [number] and len(told) > 1 else None
+    alike = [at for at, call in enumerate(calls) if call.key() == calls[number].key()]
+    if any(stands_for[at] != at for at in alike):
+        alike = [at for at in alike if at <= number and (at in learnt) == (number in learnt)]
+    else:
+        alike = [at for at in alike if at <= number and at not in learnt and (learnt or not calls[at].gradients)]
+    return alike[-2] if alike[-1:] == [number] and len(alike) > 1 else None
 
 
 def autocast(dtype: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, Callable, Optional, TextIO, Union
 from ._calls import save
 from ._commands import check
 from ._error import Error
+from ._next_step import with_next_step
 from ._program import environment, find_program
 from ._ranks import from_here, job_folder, rank, ranks, trace_path, traces_of
 from ._recorder import Recorder, main_script
@@ -190,7 +191,8 @@ class profile:  # noqa: N801  used as torch.profiler.profile is
         words: list[Any] = [find_program(), "check", *files, *gpu]
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False,
                               env=environment())
-        return (done.stdout + done.stderr).decode("utf-8", errors="replace")
+        again = " ".join(["rooftile check", *map(shlex.quote, files), *gpu, "--verbose"])
+        return with_next_step((done.stdout + done.stderr).decode("utf-8", errors="replace"), again)
 
 
 def tell(text: str, stream: TextIO) -> None:

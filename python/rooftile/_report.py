@@ -7,6 +7,7 @@ from typing import Optional
 
 from . import _program, _schemas
 from ._html import report_html
+from ._next_step import with_next_step
 from ._source import Source
 from ._table import Table
 
@@ -72,8 +73,8 @@ class Report(_schemas.Report):
         return self._as("markdown")
 
     def to_text(self, verbose: bool = False) -> str:
-        """What the command line prints. Reads the input again."""
-        return self._as("text", verbose)
+        """What the command line prints, with calls in the place of its options. Reads the input again."""
+        return with_next_step(self._as("text", verbose), "report.to_text(verbose=True)", "report.operations")
 
     def _as(self, form: str, verbose: bool = True) -> str:
         return _program.run([*self._flags, f"--format={form}", *(["--verbose"] if verbose else [])])

@@ -6,6 +6,8 @@ import tempfile
 import textwrap
 import unittest
 import warnings
+from collections import Counter
+from unittest import mock
 
 from support import environment, python
 
@@ -52,6 +54,16 @@ def watched(step):
     step()
     watch.close()
     return watch
+
+
+def most_alive(captured):
+    """Bytes at the peak, and at the end."""
+    alive = peak = 0
+    for event in captured.events:
+        if not hasattr(event, "name"):
+            alive += event.bytes
+            peak = max(peak, alive)
+    return peak, alive
 
 
 def products(captured, phase="forward"):
@@ -204,11 +216,40 @@ class Calls(unittest.TestCase):
 
     def test_too_many_calls(self):
         def step():
-            for size in range(1, 60):
+            for size in range(1, 120):
                 self.encoder(torch.randn(size, 16)).sum().backward()
 
-        with self.assertRaisesRegex(CaptureError, "59 times"):
+        with self.assertRaisesRegex(CaptureError, "makes 119 calls of modules that differ"):
             watched(step).capture()
+
+    def test_equal_calls_of_a_long_loop_are_counted(self):
+        """As many operators, values and bytes as where each call is captured."""
+        cell, head = nn.GRUCell(16, 16), nn.Linear(16, 16)
+
+        def step():
+            state = torch.zeros(4, 16)
+            for _ in range(50):
+                state = cell(torch.randn(4, 16), state)
+            with torch.no_grad():
+                for _ in range(70):
+                    head(torch.randn(1, 16))
+            head(state).sum().backward()
+
+        watch = watched(step)
+        captured = watch.capture()
+        with mock.patch("rooftile._calls.MOST_CALLS", 1000), mock.patch("rooftile._calls.MOST_KINDS", 1000):
+            whole = watch.capture()
+        self.assertEqual(Counter((call.name, call.phase) for call in captured.calls),
+                         Counter((call.name, call.phase) for call in whole.calls))
+        for of in (lambda call: len(call.writes), lambda call: len(call.reads)):
+            self.assertLess(abs(sum(map(of, captured.calls)) - sum(map(of, whole.calls))), 200)
+        (peak, end), (true_peak, true_end) = most_alive(captured), most_alive(whole)
+        self.assertAlmostEqual(peak / true_peak, 1, delta=0.1)
+        self.assertEqual(end, true_end)
+        written = [name for call in captured.calls for name in call.writes]
+        self.assertEqual(len(written), len(set(written)))
+        self.assertIn("GRUCell is called 50 times in a step: 3 of these calls are captured, and the others counted "
+                      "like an equal one", captured.notes)
 
     def test_all_optimizers_of_a_step_count(self):
         other = torch.optim.SGD(self.decoder.parameters(), lr=0.1)

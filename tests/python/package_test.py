@@ -13,6 +13,7 @@ from unittest import mock
 
 import rooftile
 from rooftile import _commands, _flags, _html, _program, _schemas, _source, _table
+from rooftile._next_step import with_next_step
 from support import ALIGNED, PACKAGE, ROOT, TRAINING_SCRIPT, VOCABULARY, environment, python
 
 
@@ -41,6 +42,20 @@ class Check(unittest.TestCase):
         self.assertIn("unaligned-row-stride", self.report.to_markdown())
         self.assertIn("unaligned-row-stride", str(self.report))
         self.assertIn("1 finding>", repr(self.report))
+
+    def test_what_comes_next_is_a_call(self):
+        text = str(rooftile.check(ALIGNED, gpu="h100"))
+        self.assertIn("report.to_text(verbose=True) shows", text.splitlines()[-1])
+        for line, here in (
+            ("Next: rooftile ops /tmp/gone/model.rooftile.json", "Next: report.operations"),
+            ("Next: --verbose shows 2 more for information.", "Next: report.to_text(verbose=True) shows 2 more for "
+             "information."),
+            ("Next: rooftile explain a/b; --verbose shows 1 more", "Next: rooftile explain a/b; "
+             "report.to_text(verbose=True) shows 1 more"),
+        ):
+            found = with_next_step("rooftile ops stays\n" + line + "\n", "report.to_text(verbose=True)",
+                                   "report.operations")
+            self.assertEqual(found, "rooftile ops stays\n" + here + "\n")
 
     def test_operations(self):
         (operation,) = self.report.operations

@@ -51,6 +51,17 @@ def type_name(dtype: torch.dtype) -> str:
     return TYPE_NAMES.get(dtype, str(dtype))
 
 
+@dataclass(frozen=True, eq=False)
+class Caller:
+    """Where a loop calls what is captured, for how many equal calls the captured one stands, and which calls are equal:
+    those of the same number.
+    """
+
+    line: str
+    times: int = 1
+    kind: int = -1
+
+
 @dataclass
 class Call:
     """One operator: its arguments as the profiler describes them, and what it reads and writes."""
@@ -70,6 +81,7 @@ class Call:
     reads: list[str]
     writes: list[str]
     weights: list[int]  # positions of arguments that are weights
+    caller: Optional[Caller] = None
 
 
 @dataclass
@@ -84,6 +96,7 @@ class MemoryChange:
 class Place:
     module: str
     source: str
+    caller: Optional[Caller] = None
 
 
 @dataclass
@@ -141,7 +154,7 @@ class ModuleStack:
 
 
 _OUTERMOST: set[CodeType] = set()
-_callers: list[str] = []  # lines of a loop, whose calls are captured after it
+_callers: list[Caller] = []  # of a loop, whose calls are captured after it
 
 
 def outermost(function: _Function) -> _Function:
@@ -151,9 +164,9 @@ def outermost(function: _Function) -> _Function:
 
 
 @contextlib.contextmanager
-def called_at(line: str) -> Iterator[None]:
-    """What runs meanwhile was called at this line of the program."""
-    _callers.append(line)
+def called_at(caller: Caller) -> Iterator[None]:
+    """What runs meanwhile was called there."""
+    _callers.append(caller)
     try:
         yield
     finally:
@@ -161,7 +174,7 @@ def called_at(line: str) -> Iterator[None]:
 
 
 def source_line() -> str:
-    return line_of_caller(_OUTERMOST) or (_callers[-1] if _callers else "")
+    return line_of_caller(_OUTERMOST) or (_callers[-1].line if _callers else "")
 
 
 def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
@@ -336,7 +349,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
         """Of the operator whose gradient has the number that autograd gave out last; -1 where it
         is another operator's.
         """
-        place = Place(self.modules.path(), source_line())
+        caller = _callers[-1] if _callers else self._last.caller if self.phase == BACKWARD else None
+        place = Place(self.modules.path(), source_line(), caller)
         number = torch._C._autograd._get_sequence_nr() - 1
         if number in self._places:
             return place, -1
@@ -379,8 +393,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
         written = self._written(schema, values)
         if not results and not written:
             if schema.name in ("aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero"):
-                line = source_line()
-                self.recording.host_reads[line] = self.recording.host_reads.get(line, 0) + 1
+                line, times = source_line(), _callers[-1].times if _callers else 1
+                self.recording.host_reads[line] = self.recording.host_reads.get(line, 0) + times
             return
         if schema.name.startswith(_EMPTY) or schema.name in _FREE:
             return
@@ -434,7 +448,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
             [type_name(tensor.dtype) for tensor in results],
             phase, place.module, place.source, sequence, reads,
             self._values(list(results) + list(written)),
-            [at for at, value in enumerate(values) if isinstance(value, torch.Tensor) and self._is_weight(value)]))
+            [at for at, value in enumerate(values) if isinstance(value, torch.Tensor) and self._is_weight(value)],
+            place.caller))
 
     # What the functions that are kept whole need.
 
