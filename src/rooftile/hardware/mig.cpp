@@ -53,7 +53,27 @@ void scale(std::map<Dtype, FlopPerSecond>& peaks, double share) {
   for (auto& [dtype, rate] : peaks) rate = rate * share;
 }
 
+// Its arithmetic with it.
+void set_sms(int sms, Device& device) {
+  const double share = static_cast<double>(sms) / device.sms;
+  device.sms = sms;
+  scale(device.tensor_core_peak, share);
+  scale(device.cuda_core_peak, share);
+}
+
 }  // namespace
+
+Device with_sms(const Device& device, int sms) {
+  Device part = device;
+  part.name = fmt::format("{} with {} SMs", device.name, sms);
+  part.mig_profiles.clear();
+  part.time_model.clear();
+  const double share = static_cast<double>(sms) / device.sms;
+  part.dram_bandwidth = device.dram_bandwidth * share;
+  part.l2_size = device.l2_size * share;
+  set_sms(sms, part);
+  return part;
+}
 
 Result<Device> mig_slice(const Device& device, std::string_view profile) {
   const Profile* entry = find_profile(device, profile);
@@ -64,10 +84,7 @@ Result<Device> mig_slice(const Device& device, std::string_view profile) {
   slice.name = device.name + " MIG " + name;
   slice.aliases.clear();
   slice.mig_profiles.clear();
-  slice.sms = part.sms;
-  const double sm_share = static_cast<double>(part.sms) / device.sms;
-  scale(slice.tensor_core_peak, sm_share);
-  scale(slice.cuda_core_peak, sm_share);
+  set_sms(part.sms, slice);
   slice.dram_size = device.dram_size * part.memory_share;
   slice.dram_bandwidth = device.dram_bandwidth * part.memory_share;
   slice.l2_size = device.l2_size * part.l2_share;

@@ -12,6 +12,7 @@
 #include "rooftile/analysis/trace/neighbours.h"
 #include "rooftile/aten/operator.h"
 #include "rooftile/base/text.h"
+#include "rooftile/hardware/mig.h"
 #include "rooftile/rooftile.h"
 #include "rooftile/workload/source_facts.h"
 #include "rooftile/workload/trace_names.h"
@@ -115,6 +116,17 @@ Result<Device> nearest_device(const TraceDevice& recorded) {
                   rooftile::quoted(recorded.name), most_alike(recorded)));
 }
 
+// One name stands for several chips, as "Orin" does: the listed one may have other SMs.
+Device named_device(Device known, const TraceDevice& recorded) {
+  constexpr double kNear = 0.1;
+  const int sms = recorded.sm_count;
+  if (sms <= 0 || std::abs(known.sms - sms) <= kNear * sms) return known;
+  if (auto other = nearest_device(recorded)) return *std::move(other);
+  Device part = with_sms(known, sms);
+  if (recorded.memory_bytes > 0) part.dram_size = Bytes(static_cast<double>(recorded.memory_bytes));
+  return part;
+}
+
 }  // namespace
 
 Result<Device> recorded_device(const Workload& workload) {
@@ -124,7 +136,9 @@ Result<Device> recorded_device(const Workload& workload) {
     return fail("recorded on another maker's GPU: its kernels are not judged");
   }
   if (!trace.device) return fail("the recording does not name its GPU: add --gpu for advice");
-  if (auto device = find_device(trace.device->name)) return device;
+  if (auto device = find_device(trace.device->name)) {
+    return named_device(*std::move(device), *trace.device);
+  }
   return nearest_device(*trace.device);
 }
 

@@ -79,6 +79,22 @@ TEST(RecordedDevice, ABoardThatIsNotListedIsNoCardUnlessItsNameSaysSo) {
   EXPECT_EQ(id_of("NVIDIA-A100X-PCIe", a100), "a100_pcie_40gb");
 }
 
+TEST(RecordedDevice, OneNameStandsForChipsOfSeveralSizes) {
+  const auto timeline = parse_timeline(R"(
+device 0 Orin sms=8 cc=8.7 memory=8000000000
+kernel 7 4us 9us sgemm
+)");
+  ASSERT_TRUE(timeline) << to_string(timeline.error());
+  const auto device = recorded_device(measured_workload({summarize(*timeline)}));
+  ASSERT_TRUE(device);
+  EXPECT_EQ(device->name, "Jetson AGX Orin 64 GB with 8 SMs");
+  EXPECT_EQ(device->sms, 8);
+  EXPECT_EQ(device->dram_size.value(), 8e9);
+  const auto whole = find_device("jetson_agx_orin_64gb");
+  ASSERT_TRUE(whole);
+  EXPECT_DOUBLE_EQ(device->peak(Dtype::fp16)->value(), whole->peak(Dtype::fp16)->value() / 2);
+}
+
 TEST(RecordedDevice, AnUnknownOneIsToldWhichListedOneIsMostAlike) {
   EXPECT_EQ(id_of("Laptop-GPU", "sms=46 cc=12.0 memory=12820480000"),
             "'Laptop-GPU' is not among the GPUs that `rooftile gpus` lists: name the nearest with "

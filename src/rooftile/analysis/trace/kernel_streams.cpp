@@ -152,6 +152,21 @@ std::optional<Op> indexing_of(const OpUse& use) {
   return op;
 }
 
+// Of a loss whose sum is an operator of its own: the differences alone, which it writes.
+bool set_differences(Op& op, const OpUse& use) {
+  const auto* sum = std::get_if<Reduction>(&op.body);
+  const bool is_elementwise = std::ranges::all_of(use.kernels, [](const KernelUse& kernel) {
+    return contains(template_of(kernel.name), "elementwise_kernel");
+  });
+  if (sum == nullptr || !is_elementwise || sum->outputs >= sum->elements) return false;
+  if (op.streams.bytes != 0) {
+    const double written = to_double(sum->elements - sum->outputs) * size_in_bytes(op.dtypes.input);
+    op.streams.bytes = static_cast<std::int64_t>(to_double(op.streams.bytes) + written);
+  }
+  op.body = Elementwise{sum->fn, sum->elements, 1};
+  return true;
+}
+
 }  // namespace
 
 std::optional<Op> with_kernel(std::optional<Op> known, const OpUse& use) {
@@ -166,9 +181,9 @@ std::optional<Op> with_kernel(std::optional<Op> known, const OpUse& use) {
     if (!dtype) return std::nullopt;
     set_type(op, *dtype);
   }
-  const bool is_elementwise = std::holds_alternative<Elementwise>(op.body) ||
-                              std::holds_alternative<LayoutConversion>(op.body) ||
-                              std::holds_alternative<Cast>(op.body);
+  const bool is_elementwise =
+      set_differences(op, use) || std::holds_alternative<Elementwise>(op.body) ||
+      std::holds_alternative<LayoutConversion>(op.body) || std::holds_alternative<Cast>(op.body);
   if (walk && is_elementwise) set_walk(op, *walk, use.arguments);
   const bool is_sum = std::holds_alternative<Reduction>(op.body);
   if (is_sum && is_vectorized_sum(kernel.name)) op.streams.walk = Walk::contiguous;

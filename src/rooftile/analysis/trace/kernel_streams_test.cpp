@@ -45,6 +45,14 @@ TEST(KernelStreams, NamesTellTheWalk) {
             canonical("layout fp32 elements=128 walk=transposed"));
 }
 
+TEST(KernelStreams, ALossWhoseSumIsAnOperatorOfItsOwnWritesDifferences) {
+  const std::string_view loss = "8,16||float; 8,16||float; ||Scalar|1";
+  EXPECT_EQ(streams_of("aten::mse_loss", loss, kVectorized),
+            canonical("elementwise fp32 fn=mse_loss elements=128 moved_bytes=1536"));
+  EXPECT_EQ(streams_of("aten::mse_loss", loss, "unknown"),
+            canonical("reduce fp32 fn=mse_loss elements=128 outputs=1 moved_bytes=1028"));
+}
+
 TEST(KernelStreams, NamesTellTheTypeOfLists) {
   const std::string_view list = "||TensorList|[[6, 16], [2, 16]]; ||Scalar|0";
   EXPECT_EQ(streams_of("aten::cat", list,

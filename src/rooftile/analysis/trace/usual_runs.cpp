@@ -15,6 +15,7 @@
 #include "rooftile/analysis/trace/collectives.h"
 #include "rooftile/analysis/trace/seconds.h"
 #include "rooftile/base/text.h"
+#include "rooftile/hardware/device_file.h"
 
 namespace rooftile::trace {
 namespace {
@@ -138,10 +139,24 @@ void UsualRuns::find_without_size(const ActivityRows& rows, std::string_view ker
   set_beyond_of_few(rows, is_nccl ? 10 : 2, is_nccl ? kLongWait : kShortWait);
 }
 
-// Of a message over slow links; what takes longer waits.
-Nanoseconds longest_transfer(double bytes) {
-  constexpr double kSlowestStart = 100'000, kSlowLink = 1;  // ns; bytes per ns
-  return static_cast<Nanoseconds>(std::min(1e18, kSlowestStart + bytes / kSlowLink));
+// Where all ranks of the group sit in one machine whose GPUs NVLink joins: the slowest that a
+// transfer there may be, in bytes per ns. Elsewhere that of a slow network.
+double slowest_link(const Timeline& timeline, std::int64_t ranks) {
+  constexpr double kSlowNetwork = 1, kPartOfLink = 0.1, kPerNanosecond = 1e-9;
+  const auto in_machine = std::ssize(timeline.devices);
+  const bool is_one_machine =
+      ranks > 1 && ranks <= in_machine && timeline.world_size.value_or(ranks) <= in_machine;
+  if (!is_one_machine) return kSlowNetwork;
+  const auto device = find_device(timeline.devices.front().name);
+  // Cards have NVLink only where a bridge joins two of them.
+  if (!device || !device->nvlink_bandwidth || contains(device->id, "pcie")) return kSlowNetwork;
+  return std::max(kSlowNetwork, kPartOfLink * device->nvlink_bandwidth->value() * kPerNanosecond);
+}
+
+// What a message takes at most; what takes longer waits.
+Nanoseconds longest_transfer(double bytes, double link) {
+  constexpr double kSlowestStart = 100'000;  // ns
+  return static_cast<Nanoseconds>(std::min(1e18, kSlowestStart + bytes / link));
 }
 
 void UsualRuns::find_collectives() {
@@ -178,10 +193,11 @@ void UsualRuns::find_collectives() {
       const auto [at, is_new] = fastest.try_emplace(runs.bytes, usual);
       at->second = std::min(at->second, usual);
     }
+    const double link = slowest_link(timeline_, std::get<2>(kind));
     Nanoseconds of_larger = std::numeric_limits<Nanoseconds>::max();
     for (auto& [bytes, usual] : fastest) of_larger = usual = std::min(usual, of_larger);
     for (const auto& [shape, runs] : shapes) {
-      set_beyond(runs.rows, std::min(fastest.at(runs.bytes), longest_transfer(runs.bytes)));
+      set_beyond(runs.rows, std::min(fastest.at(runs.bytes), longest_transfer(runs.bytes, link)));
     }
   }
   for (const auto& [key, rows] : others) {

@@ -11,8 +11,9 @@ namespace rooftile::trace {
 
 // The time of each GPU activity beyond the usual one; empty where no activity has any.
 //  - Of a collective: beyond the fastest run of its kind and group that moves as many bytes or
-//  more. Until the last rank comes the others wait in it. Without a recorded size: beyond the
-//  fastest at its place in the steps, or what few runs take beyond many times the median.
+//  more, or what a slow link takes for them. Until the last rank comes the others wait in it.
+//  Without a recorded size: beyond the fastest at its place in the steps, or what few runs take
+//  beyond many times the median.
 //  - Of another kernel: beyond the median of the runs of its name, launch and shapes, where a run
 //  takes more than five times as long, which few do, and 50 us more. Something else held it up.
 //  Kernels whose work depends on data, or on sizes that the recording lacks, have none.

@@ -51,8 +51,8 @@ Waiting: compare the traces of all ranks, and even out their work.
 ## How the saving is estimated
 From a trace. High: the exposed time in which computation waits, less the waiting for other ranks, and of an
 exchange that other work can hide no more than the GPU computes. Waiting is what a run takes beyond the
-fastest run of its kind and group that moves as much or more, or beyond 100 µs and the message at 1 GB/s; with
-the traces of several ranks also what it takes beyond the shortest among the ranks. The low end is 0: what can
+fastest run of its kind and group that moves as much or more, or beyond 100 µs and the message at 1 GB/s, within a
+machine at a tenth of its NVLink; with the traces of several ranks also what it takes beyond the shortest among the ranks. The low end is 0: what can
 overlap depends on the program. Half is assumed likely, and no more than a replay of the recording saves
 without collectives. Of gradients that are reduced one by
 one the idle time between one collective and the next counts too, all of it. For waiting and from a script
