@@ -54,6 +54,32 @@ b3: from b1 b2
   %5 = result %4
   leave
 )"},
+    {"a loop behind a return has something before it",
+     "def f(x, y):\n  return\n  while x:\n    x = 1\n  return y\n", 1, R"(function "train.f"
+b0:
+  %0 = parameter "x"
+  %1 = parameter "y"
+  %2 = constant "None"
+  %3 = result %2
+  leave
+b1: from b5 b2
+  %4 = phi "x" %9 %6
+  %5 = name "x" %4
+  if %5 b2 b3
+b2: from b1
+  %6 = constant "1"
+  goto b1
+b3: from b1
+  goto b4
+b4: from b3
+  %7 = name "y" %10
+  %8 = result %7
+  leave
+b5:
+  %9 = undefined
+  %10 = undefined
+  goto b1
+)"},
     {"a loop brings back what it changed, and keeps what it did not",
      "def f(xs, k):\n  n = 0\n  for x in xs:\n    n += k\n  return n\n", 1, R"(function "train.f"
 b0:

@@ -166,6 +166,7 @@ void LowerFunction::while_loop(const Statement& statement) {
   const BlockId body = builder_.add_block(false);
   const BlockId done = builder_.add_block(false);
   const BlockId after = builder_.add_block(false);
+  builder_.begin();  // else a head that is never reached has itself before it, and nothing else
   builder_.jump(head);
   open(head);
   const ValueId condition = statement.value == nullptr ? kNone : value(statement.value);

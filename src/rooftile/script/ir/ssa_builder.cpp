@@ -39,6 +39,10 @@ BlockId SsaBuilder::add_block(bool sealed) {
   return static_cast<BlockId>(function_->blocks.size() - 1);
 }
 
+void SsaBuilder::begin() {
+  if (!open_[current_]) enter(add_block(true));
+}
+
 void SsaBuilder::jump(BlockId target) {
   if (!open_[current_]) return;
   function_->blocks[current_].next = target;
@@ -77,7 +81,7 @@ std::span<const ValueId> SsaBuilder::keep(std::span<const ValueId> operands) {
 
 ValueId SsaBuilder::add(Op op, std::string_view word, std::span<const ValueId> operands,
                         const source::Expr* expr) {
-  if (!open_[current_]) enter(add_block(true));  // after a return: never reached
+  begin();
   const ValueId id = add_in(current_, op, word, operands);
   function_->values[id].expr = expr;
   function_->blocks[current_].instructions.push_back(id);
@@ -97,13 +101,13 @@ void SsaBuilder::write(std::string_view variable, ValueId value) {
 }
 
 void SsaBuilder::write_hidden(std::string_view variable, std::string_view name, ValueId value) {
-  if (!open_[current_]) enter(add_block(true));
+  begin();
   known_[key(current_, number_of(variable))] = value;
   function_->definitions.push_back({name, value});
 }
 
 ValueId SsaBuilder::read(std::string_view variable) {
-  if (!open_[current_]) enter(add_block(true));
+  begin();
   const ValueId found = find(current_, number_of(variable));
   fill_phis();
   return found;

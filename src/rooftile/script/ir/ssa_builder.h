@@ -24,6 +24,8 @@ class SsaBuilder {
   BlockId add_block(bool sealed);
   void seal(BlockId block);
   void enter(BlockId block) { current_ = block; }
+  // After a return: what comes is never reached, and stands in a block of its own.
+  void begin();
   // Ends the current block. What follows without a new block is never reached.
   void jump(BlockId target);
   void branch(ValueId condition, BlockId if_true, BlockId if_false);
