@@ -17,9 +17,9 @@
 
 #include "rooftile/analysis/memory/memory.h"
 #include "rooftile/base/text.h"
-#include "rooftile/workload/training.h"
 #include "rooftile/workload/workload_text.h"
 #include "spec_cases.h"
+#include "tests/support/conclusions.h"
 #include "tests/support/facts_text.h"
 #include "tests/support/golden.h"
 #include "tests/support/queries_text.h"
@@ -42,25 +42,6 @@ class Lines {
   std::set<std::string> seen_;
   std::string text_;
 };
-
-Result<Workload> read_case(const SpecCase& spec) {
-  if (spec.is_trace) return read_traces(spec.text);
-  if (spec.scripts.empty()) {
-    Result<Workload> workload = parse_workload(spec.text, spec.file.filename().string());
-    if (!workload) return workload;
-    return options_of(spec).training ? derive_training(*std::move(workload))
-                                     : derive_inference(*std::move(workload));
-  }
-  std::vector<ScriptFile> files = spec.scripts;
-  take_marks(*find_rule(spec.rule), files);
-  std::vector<std::pair<std::string, std::string>> texts;
-  for (const ScriptFile& file : files) texts.emplace_back(file.name, file.text);
-  Result<SourceFacts> facts = read_python_texts(texts);
-  if (!facts) return tl::unexpected(facts.error());
-  Workload workload;
-  workload.source = std::make_shared<const SourceFacts>(*std::move(facts));
-  return workload;
-}
 
 // Where all findings are, and what is new of what they say.
 void add_findings(const std::vector<Finding>& findings, Lines& said) {
@@ -176,23 +157,6 @@ std::string said(const Finding& finding, const std::string& before) {
   return text;
 }
 
-// A summary without what is empty or zero.
-std::string brief(const TraceSummary& summary) {
-  std::string text;
-  std::istringstream in(write_trace_summary(summary));
-  for (std::string line; std::getline(in, line);) {
-    const std::size_t end = line.find_last_not_of(" ,");
-    const std::string_view said = std::string_view(line).substr(0, end + 1);
-    const auto ends = [&](std::string_view word) { return said.ends_with(word); };
-    if (ends(": null") || ends(": 0") || ends(": 0.0") || ends(": []") || ends(": {}") ||
-        ends(": \"\"") || ends(": false")) {
-      continue;
-    }
-    text += line + "\n";
-  }
-  return text;
-}
-
 // The goldens of one spec.
 class SaidTest : public testing::Test {
  public:
@@ -244,7 +208,9 @@ class SaidTest : public testing::Test {
       operations_.title(spec.heading);
       add_table(workload, device, operations_);
     }
-    for (const TraceSummary& trace : workload.traces) traces_ += brief(trace);
+    for (const TraceSummary& trace : workload.traces) {
+      for (const std::string& line : summary_lines(trace)) traces_ += line + "\n";
+    }
   }
 
   void add_own(const SpecCase& spec, const RuleInput& input) {

@@ -15,6 +15,8 @@
 #include "rooftile/analysis/trace/measured_workload.h"
 #include "rooftile/analysis/trace/summarize.h"
 #include "rooftile/rooftile.h"
+#include "rooftile/workload/training.h"
+#include "rooftile/workload/workload_text.h"
 #include "script_spec.h"
 #include "tests/support/timeline_text.h"
 
@@ -140,6 +142,25 @@ inline Result<Workload> read_traces(const std::string& text) {
     rest.remove_prefix(std::min(end + 5, rest.size()));
   }
   return measured_workload(std::move(summaries));
+}
+
+inline Result<Workload> read_case(const SpecCase& spec) {
+  if (spec.is_trace) return read_traces(spec.text);
+  if (spec.scripts.empty()) {
+    Result<Workload> workload = parse_workload(spec.text, spec.file.filename().string());
+    if (!workload) return workload;
+    return options_of(spec).training ? derive_training(*std::move(workload))
+                                     : derive_inference(*std::move(workload));
+  }
+  std::vector<ScriptFile> files = spec.scripts;
+  take_marks(*find_rule(spec.rule), files);
+  std::vector<std::pair<std::string, std::string>> texts;
+  for (const ScriptFile& file : files) texts.emplace_back(file.name, file.text);
+  Result<SourceFacts> facts = read_python_texts(texts);
+  if (!facts) return tl::unexpected(facts.error());
+  Workload workload;
+  workload.source = std::make_shared<const SourceFacts>(*std::move(facts));
+  return workload;
 }
 
 // The runner merges equal findings of several lines and drops what is not worth a line; a rule's
