@@ -22,26 +22,29 @@ std::optional<EmbeddedFile> file_of_id(std::string_view id) {
   return std::nullopt;
 }
 
-bool goes_by(const EmbeddedFile& file, std::string_view key) {
-  if (device_key(file.name) == key) return true;
-  const std::vector<std::string> names = device_names(file.text);
-  return std::any_of(names.begin(), names.end(),
-                     [&](const std::string& name) { return device_key(name) == key; });
+// The devices by the keys of their ids and names, the first one where several have the same.
+const std::map<std::string, EmbeddedFile>& files_by_key() {
+  static const std::map<std::string, EmbeddedFile> files = [] {
+    std::map<std::string, EmbeddedFile> made;
+    for (const EmbeddedFile& file : embedded_devices()) {
+      made.try_emplace(device_key(file.name), file);
+      for (const std::string& name : device_names(file.text)) {
+        made.try_emplace(device_key(name), file);
+      }
+    }
+    return made;
+  }();
+  return files;
 }
 
 // Ids of the devices with a name near the key, nearest first.
 std::vector<std::string> near_ids(std::string_view key) {
-  std::map<std::string, std::string> id_of_key;
-  for (const EmbeddedFile& file : embedded_devices()) {
-    id_of_key[device_key(file.name)] = file.name;
-    for (const std::string& name : device_names(file.text)) id_of_key[device_key(name)] = file.name;
-  }
   std::vector<std::string> keys;
-  keys.reserve(id_of_key.size());
-  for (const auto& [name, id] : id_of_key) keys.push_back(name);
+  keys.reserve(files_by_key().size());
+  for (const auto& [name, file] : files_by_key()) keys.push_back(name);
   std::vector<std::string> found;
   for (const std::string& name : nearest(key, keys)) {
-    const std::string& id = id_of_key[name];
+    const std::string id(files_by_key().at(name).name);
     if (std::find(found.begin(), found.end(), id) == found.end()) found.push_back(id);
   }
   return found;
@@ -62,10 +65,9 @@ Error unknown_gpu(std::string_view name, std::string_view key) {
 
 Result<Device> find_whole(std::string_view name) {
   const std::string key = device_key(name);
-  for (const EmbeddedFile& file : embedded_devices()) {
-    if (goes_by(file, key)) return parse_device(file.text, file.name);
-  }
-  return tl::unexpected(unknown_gpu(name, key));
+  const auto file = files_by_key().find(key);
+  if (file == files_by_key().end()) return tl::unexpected(unknown_gpu(name, key));
+  return parse_device(file->second.text, file->second.name);
 }
 
 struct SliceName {
