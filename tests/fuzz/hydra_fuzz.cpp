@@ -20,13 +20,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (std::size_t i = 0; scalars && i < scalars->size(); ++i) {
     if ((*scalars)[i].line > lines) std::abort();
   }
-  const std::string path = "fuzz/train.py";
+  const std::string path = "/no-such-folder/train.py";  // no run reads files
   rooftile::PythonOptions options;
   options.contents[path] =
       "import hydra\nimport torch\n"
       "@hydra.main(config_path='conf', config_name='config')\n"
       "def main(cfg):\n    use(cfg.a, cfg.train.workers)\n";
-  options.contents["fuzz/conf/config.yaml"] = text;
+  options.contents["/no-such-folder/conf/config.yaml"] = text;
   const auto facts = rooftile::read_python({&path, 1}, options);
   if (!facts) std::abort();
   for (const rooftile::source::Call* call : facts->method_calls("use")) {

@@ -13,13 +13,16 @@ namespace {
 using rooftile::FixOptions;
 using rooftile::FixResult;
 
+// In a folder that is not there: no run reads files.
+constexpr const char* kPath = "/no-such-folder/train.py";
+
 rooftile::Result<FixResult> fix(const std::string& bytes) {
   FixOptions options;
   const auto rules = rooftile::all_rules();
   options.rules.assign(rules.begin(), rules.end());
   options.with_unsafe = true;
-  options.read.contents["train.py"] = bytes;
-  const std::string paths[] = {"train.py"};
+  options.read.contents[kPath] = bytes;
+  const std::string paths[] = {kPath};
   return rooftile::fix_scripts(paths, options);
 }
 
