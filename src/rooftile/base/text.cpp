@@ -101,13 +101,15 @@ std::vector<std::string> nearest(std::string_view text,
                                  const std::vector<std::string>& candidates) {
   const std::string wanted = lower(text.substr(0, 64));
   std::vector<std::pair<std::size_t, std::string>> ranked;
+  const std::size_t most = std::max<std::size_t>(2, wanted.size() / 3);
   for (const std::string& candidate : candidates) {
     const std::string name = lower(candidate);
     const bool contains = wanted.size() >= 3 && name.find(wanted) != std::string::npos;
+    const std::size_t longer = std::max(wanted.size(), name.size());
+    const std::size_t least = longer - std::min(wanted.size(), name.size());  // edits
+    if (!contains && least > most) continue;
     const std::size_t distance = contains ? 1 : edit_distance(wanted, name);
-    if (distance <= std::max<std::size_t>(2, wanted.size() / 3)) {
-      ranked.emplace_back(distance, candidate);
-    }
+    if (distance <= most) ranked.emplace_back(distance, candidate);
   }
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
