@@ -143,8 +143,8 @@ std::optional<Extents> Arguments::integers(std::size_t position) const {
   return numbers;
 }
 
-// "[[2, 3], [4]]"; tensors of no axes or elements are left out.
-std::vector<Extents> Arguments::list(std::size_t position) const {
+// "[[2, 3], [4]]".
+std::vector<Extents> Arguments::entries(std::size_t position) const {
   std::string_view text = value(position);
   if (!is_list(text)) return {};
   std::vector<Extents> tensors;
@@ -160,9 +160,16 @@ std::vector<Extents> Arguments::list(std::size_t position) const {
       dims.push_back(*size);
     }
     if (element_count(dims) > kMaxElements) return {};
-    if (!dims.empty() && element_count(dims) > 0) tensors.push_back(std::move(dims));
+    tensors.push_back(std::move(dims));
     text.remove_prefix(end + 1);
   }
+  return tensors;
+}
+
+std::vector<Extents> Arguments::list(std::size_t position) const {
+  std::vector<Extents> tensors = entries(position);
+  std::erase_if(tensors,
+                [](const Extents& dims) { return dims.empty() || element_count(dims) <= 0; });
   return tensors;
 }
 

@@ -39,7 +39,9 @@ class Arguments {
   std::optional<Extents> per_axis(std::size_t position, std::size_t axes) const;
   std::optional<bool> flag(std::size_t position) const;
   std::optional<std::vector<bool>> flags(std::size_t position) const;
-  // Sizes of the tensors of a list, each with at least one element and axis.
+  // Sizes of the tensors of a list; none for one that is None or a single number.
+  std::vector<Extents> entries(std::size_t position) const;
+  // Those with at least one element and axis.
   std::vector<Extents> list(std::size_t position) const;
   // Their type, where it was recorded: "TensorList<c10::BFloat16>".
   std::optional<Dtype> list_type(std::size_t position) const;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "rooftile/aten/streams.h"
+#include "rooftile/base/text.h"
 #include "rooftile/workload/validate.h"
 
 namespace rooftile::aten_detail {
@@ -48,6 +49,18 @@ OpArguments as_pairs(const OpArguments& arguments) {
   return pairs;
 }
 
+// Axes counted from the front: behind them stands one more.
+void count_from_front(OpArguments& pairs, const Arguments& arguments) {
+  const auto axes = arguments.integers(1);
+  if (!axes || axes->empty() || pairs.values.size() < 2) return;
+  const auto rank = static_cast<std::int64_t>(arguments.recorded().dims[0].size());
+  std::vector<std::string> words;
+  for (const std::int64_t axis : *axes) {
+    words.push_back(std::to_string(axis < 0 ? axis + rank : axis));
+  }
+  pairs.values[1] = '[' + join(words, ", ") + ']';
+}
+
 // [m, 2k] by [2k, 2n]: four real products for each complex one.
 void make_real(Gemm& gemm) {
   gemm.n *= 2;
@@ -78,8 +91,10 @@ Answer complex_product_op(std::string_view name, const Arguments& arguments) {
 
 Answer complex_stream_op(std::string_view name, const Arguments& arguments) {
   if (!has_complex(arguments.recorded())) return std::nullopt;
-  const OpArguments pairs = as_pairs(arguments.recorded());
-  return is_pass(name) ? stream_op(name, Arguments(pairs)) : std::nullopt;
+  OpArguments pairs = as_pairs(arguments.recorded());
+  const bool reduces = name == "sum" || name == "mean";
+  if (reduces) count_from_front(pairs, arguments);
+  return reduces || is_pass(name) ? stream_op(name, Arguments(pairs)) : std::nullopt;
 }
 
 // One kernel for each axis; of real values half of the spectrum is kept.

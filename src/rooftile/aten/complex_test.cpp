@@ -43,7 +43,18 @@ TEST(AtenComplex, PassesReadBothParts) {
   EXPECT_EQ(bytes("aten::mul", "8,5|5,1|c10::complex<float>; 5|1|c10::complex<float>"),
             (2 * 40 + 5) * 8);
   EXPECT_EQ(bytes("aten::mul", "8,5|5,1|c10::complex<float>; 8,5|5,1|float"), 2 * 40 * 8 + 40 * 4);
-  EXPECT_EQ(bytes("aten::sum", "8,5|5,1|c10::complex<float>; ||Scalar|1"), -1);
+  EXPECT_EQ(bytes("aten::cumsum", "8,5|5,1|c10::complex<float>; ||Scalar|1"), -1);
+}
+
+TEST(AtenComplex, SumsReadBothParts) {
+  for (const std::string_view axis : {"[1]", "[-1]"}) {
+    const auto op = aten_op("aten::sum", arguments_of("8,5|5,1|c10::complex<float>; ||ScalarList|" +
+                                                      std::string(axis) + "; ||Scalar|False"));
+    ASSERT_TRUE(op);
+    const auto& sum = std::get<Reduction>(op->body);
+    EXPECT_EQ(sum.elements, 2 * 40);
+    EXPECT_EQ(sum.outputs, 2 * 8) << axis;
+  }
 }
 
 // 5·log2 of the length for each complex value; each axis is a pass.

@@ -160,6 +160,22 @@ TEST(AtenLayers, PointwiseReductionsAndCopies) {
   });
 }
 
+// x[idx], x[:, idx], x[:, :, rows, columns]: as many elements as the result has, read and written.
+TEST(AtenLayers, RowsByIndex) {
+  const auto bytes = [](std::string_view source, std::string_view index) {
+    const auto op =
+        aten_op("aten::index",
+                aten_test::arguments_of(std::string(source) + "||float; ||TensorList<long int>|" +
+                                        std::string(index)));
+    return op ? std::get<Other>(op->body).bytes : -1;
+  };
+  EXPECT_EQ(bytes("1000,64", "[[32]]"), 2 * 32 * 64 * 4);
+  EXPECT_EQ(bytes("8,1000,64", "[[], [32]]"), 2 * 8 * 32 * 64 * 4);
+  EXPECT_EQ(bytes("2,8,96,96,64", "[[], [], [96, 1], [96, 25]]"), 2 * 2 * 8 * 96 * 25 * 64 * 4);
+  EXPECT_EQ(bytes("8,4", "[[], [], [3]]"), -1) << "more axes than it has";
+  EXPECT_EQ(bytes("8,4", "[[], []]"), -1) << "no index";
+}
+
 TEST(AtenLayers, RecurrentLayers) {
   const std::string_view lstm =
       "35,20,650|13000,650,1|float; ||TensorList|; ||Scalar|4; |||; 2,20,650||float; "

@@ -43,17 +43,20 @@ std::optional<double> along_axis(const StreamCall& call, const Tensor& source,
   return to_double(source.elements()) / to_double(source.size(at)) * to_double(index.elements());
 }
 
-// Elements of `source` by a list of index tensors for its first axes.
+// Elements of `source` by a list of index tensors for its first axes; an axis with none stays
+// whole.
 std::optional<double> by_list(const StreamCall& call, const Tensor& source, std::size_t list_at) {
   double elements = to_double(source.elements());
   Extents shape;
   std::size_t axis = 0;
-  for (const Extents& index : call.arguments.list(list_at)) {
-    if (axis >= source.rank() || index.empty()) return std::nullopt;
-    elements /= to_double(source.size(axis++));
+  for (const Extents& index : call.arguments.entries(list_at)) {
+    if (axis >= source.rank()) return std::nullopt;
+    const double size = to_double(source.size(axis++));
+    if (index.empty()) continue;
+    elements /= size;
     if (!broadcast(index, shape)) return std::nullopt;
   }
-  if (axis == 0) return std::nullopt;
+  if (shape.empty()) return std::nullopt;
   return elements * element_count(shape);
 }
 
