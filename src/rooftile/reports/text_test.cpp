@@ -46,6 +46,16 @@ TEST(TextReport, LoaderSettingsDoNotChangeTheModel) {
   EXPECT_THAT(render_text(report), HasSubstr("order or augmentation of samples"));
 }
 
+// A loop of a library's: the script alone does not say that it trains.
+TEST(TextReport, WhatARunShowsIsNotDeniedByItsScript) {
+  Report report = sample_report();
+  report.scripts = SourceSummary{.files = 1, .lines = 20, .programs = 1};
+  EXPECT_THAT(render_text(report), AllOf(HasSubstr("1 Python file with training code, 20 lines"),
+                                         Not(HasSubstr("on a GPU"))));
+  report.scripts->training = 1;
+  EXPECT_THAT(render_text(report), HasSubstr("1 of 1 program trains on a GPU"));
+}
+
 TEST(TextReport, InformationAndEvidenceNeedVerbose) {
   EXPECT_THAT(render_text(sample_report()),
               AllOf(Not(HasSubstr("sizing/last-wave")), Not(HasSubstr("ridge"))));

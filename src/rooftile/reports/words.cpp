@@ -129,6 +129,9 @@ std::string scripts_text(const Report& report) {
       fmt::format("{} Python file{} with training code, {} lines", scripts.files,
                   scripts.files == 1 ? "" : "s", count_text(static_cast<double>(scripts.lines)));
   if (scripts.passed_over > 0) text += fmt::format("; {} without", scripts.passed_over);
+  // What its run or its model shows says more: the loop may be a library's.
+  const bool has_run = report.coverage.ops > 0 || !report.traces.empty();
+  if (scripts.training == 0 && has_run) return text;
   return text + fmt::format("; {} of {} program{} train{} on a GPU", scripts.training,
                             scripts.programs, scripts.programs == 1 ? "" : "s",
                             scripts.training == 1 ? "s" : "");
