@@ -27,6 +27,8 @@ MOST_CALLS = 32
 # What differs in more ways takes too long to capture, and more operators too long to read.
 MOST_KINDS = 96
 MOST_OPERATORS = 300_000
+# Of the history of an input.
+MOST_NODES = 1000
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Call:
     line: of the program, where it stands.
     turn: how many times gradients were computed before it.
     shapes: of all tensors that it got.
+    origins: for each of them the output that the loop computed it from, as far as it has a history.
     """
 
     module: Any
@@ -57,6 +60,7 @@ class Call:
     line: str = ""
     turn: int = 0
     shapes: tuple[Any, ...] = ()
+    origins: tuple[Optional[Output], ...] = ()
 
     def key(self) -> tuple[Any, ...]:
         """Calls of one key do the same work."""
@@ -74,6 +78,7 @@ class Watch:
         self._depth = 0
         self._calls: list[Call] = []
         self._made: dict[int, tuple[Output, Any]] = {}  # tensors live on, so that no other one gets their id
+        self._nodes: dict[Any, Output] = {}  # of autograd
         self._differentiated: set[Output] = set()
         self._turn = 0
         self._has_new_gradients = False
@@ -120,6 +125,7 @@ class Watch:
             undo()
         self._undo.clear()
         self._made.clear()
+        self._nodes.clear()
         self._depth = 0
 
     def _keep(self, handle: Any) -> None:
@@ -162,7 +168,8 @@ class Watch:
         self._depth += 1
         if self._depth > 1:
             return
-        shapes = tuple(tuple(value.shape) for value in tensors_in((args, kwargs), torch.Tensor))
+        given = list(tensors_in((args, kwargs), torch.Tensor))
+        shapes, origins = tuple(tuple(value.shape) for value in given), tuple(map(self._origin, given))
         args, kwargs = mapped((args, kwargs), torch.Tensor, self._taken)
         if not has_part(module, (args, kwargs)):
             return
@@ -170,13 +177,29 @@ class Watch:
         self._has_new_gradients = False
         half = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
         self._calls.append(
-            Call(module, args, kwargs, torch.is_grad_enabled(), half, line_of_caller(), self._turn, shapes))
+            Call(module, args, kwargs, torch.is_grad_enabled(), half, line_of_caller(), self._turn, shapes,
+                 origins))
 
     def _taken(self, tensor: Any) -> Any:
         known = self._made.get(id(tensor))
         if known is not None:
             return known[0]
         return tensor.detach().requires_grad_(tensor.requires_grad)
+
+    def _origin(self, tensor: Any) -> Optional[Output]:
+        """The latest of the outputs that a tensor was computed from."""
+        found: list[Output] = []
+        nodes, seen = [tensor.grad_fn], {None}
+        while nodes and len(seen) < MOST_NODES:
+            node = nodes.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if node in self._nodes:
+                found.append(self._nodes[node])
+            else:
+                nodes += [before for before, _ in node.next_functions]
+        return max(found, key=lambda output: output.call, default=None)
 
     def _after(self, module: Any, _args: Any, _kwargs: Any, result: Any) -> None:
         import torch
@@ -187,6 +210,7 @@ class Watch:
                 output = Output(len(self._calls) - 1, index)
                 self._made[id(tensor)] = (output, tensor)
                 if tensor.requires_grad:
+                    self._nodes[tensor.grad_fn] = output
                     self._keep(tensor.register_hook(partial(self._note_gradient, output)))
 
     def _note_gradient(self, output: Output, _gradient: Any) -> None:
@@ -329,12 +353,14 @@ def captured_calls(calls: Sequence[Call], optimizer: Any, differentiated: Collec
                     results.append(results[stands_for[number]])
                     continue
                 args, kwargs = mapped(given[number], Output, value_of)
-                before = last_alike(calls, number, differentiated, stands_for)
-                if before is not None:
-                    learnt = any(output.call == number for output in differentiated)
-                    came_from((value for value in tensors_in(given[number], torch.Tensor)
-                               if not isinstance(value, Output) and (value.is_floating_point() or not learnt)),
-                              results[before])
+                before = last_alike(calls, number, differentiated)
+                for value, origin in zip(tensors_in(given[number], torch.Tensor), call.origins):
+                    if isinstance(value, Output):
+                        continue
+                    if origin is not None:
+                        came_from([value], results[origin.call][origin.index:])
+                    elif before is not None:
+                        came_from([value], results[before])
                 with torch.set_grad_enabled(call.gradients), autocast(call.autocast), \
                         called_at(Caller(call.line, times[number], kinds[call.key()])):
                     whole[number] = getattr(self, name)(*args, **kwargs)
@@ -388,19 +414,14 @@ def stand_ins(calls: Sequence[Call], differentiated: Collection[Output]) -> list
     return found
 
 
-def last_alike(
-    calls: Sequence[Call], number: int, differentiated: Collection[Output], stands_for: Sequence[int]
-) -> Optional[int]:
-    """The call before this one that did the same, where neither is differentiated, or where they are those of a long
-    loop: what a game or a text gave to the one, it made of what the other one said.
+def last_alike(calls: Sequence[Call], number: int, differentiated: Collection[Output]) -> Optional[int]:
+    """The call before this one that did the same, where neither is differentiated: what a game or a text gave to the
+    one, it made of what the other one said.
     """
     learnt = {output.call for output in differentiated}
-    alike = [at for at, call in enumerate(calls) if call.key() == calls[number].key()]
-    if any(stands_for[at] != at for at in alike):
-        alike = [at for at in alike if at <= number and (at in learnt) == (number in learnt)]
-    else:
-        alike = [at for at in alike if at <= number and at not in learnt and (learnt or not calls[at].gradients)]
-    return alike[-2] if alike[-1:] == [number] and len(alike) > 1 else None
+    told = [at for at, call in enumerate(calls[:number + 1])
+            if at not in learnt and call.key() == calls[number].key() and (learnt or not call.gradients)]
+    return told[-2] if told[-1:] == [number] and len(told) > 1 else None
 
 
 def autocast(dtype: Any) -> Any:

@@ -76,7 +76,7 @@ def fix_text(finding: _schemas.Finding) -> str:
     effect = EXACTNESS.get(finding.fix.exactness, "")
     if finding.fix.exactness == "changes_training" and finding.rule.startswith("input_pipeline/"):
         effect = "may change the order or augmentation of samples"
-    return f"{finding.fix.text} ({effect})" if effect else finding.fix.text
+    return f"{finding.fix.text.removesuffix('.')} ({effect})" if effect else finding.fix.text
 
 
 def finding_row(finding: _schemas.Finding) -> str:
@@ -93,7 +93,8 @@ def report_html(report: _schemas.Report) -> str:
     """The whole report; text of the user's files is escaped."""
     title = html.escape(", ".join(report.inputs))
     gpu = f" on {html.escape(report.gpu.name)}" if report.gpu is not None and report.gpu.name else ""
-    text = f"<div><b>{title}</b>{gpu}, {html.escape(report.mode)}<br>{html.escape(summary(report))}"
+    mode = f", {html.escape(report.mode)}" if report.total_s is not None else ""  # scripts have none
+    text = f"<div><b>{title}</b>{gpu}{mode}<br>{html.escape(summary(report))}"
     if report.findings:
         head = "".join(f'<th style="{STYLE}">{name}</th>' for name in ("level", "rule", "finding", "saves"))
         rows = "".join(finding_row(finding) for finding in report.findings)

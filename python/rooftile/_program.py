@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -67,4 +68,11 @@ def run(arguments: Sequence[str]) -> str:
     text = done.stderr.decode("utf-8", errors="replace").strip()
     if done.returncode < 0:
         text = text or f"the program was ended by signal {-done.returncode}"
-    raise Error(text.removeprefix("rooftile: ") or f"exit code {done.returncode}", done.returncode)
+    raise Error(in_python(text.removeprefix("rooftile: ")) or f"exit code {done.returncode}", done.returncode)
+
+
+def in_python(text: str) -> str:
+    """Flags of the command line as the keyword arguments that they come from."""
+    text = text.replace("name the GPU with --gpu or describe it with --gpu-file", 'name it, gpu="h100" for example')
+    text = re.sub(r"add --gpu (\w+)", r'add gpu="\1"', text)
+    return re.sub(r"(?<![\w-])--(gpu|batch|seq|past|mode|dtype|select|ignore|baseline)\b(?!-)", r"\1", text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import tempfile
@@ -114,8 +115,9 @@ def from_exported(program: Any, wish: Wish) -> Source:
 
 
 def from_callable(model: Any, wish: Wish) -> Source:
-    if wish.inputs is None and not wish.kwargs:
+    if (wish.inputs is None and not wish.kwargs) or isinstance(wish.inputs, str):
         raise Error(NEEDS_INPUTS)
+    require_one_argument(wish.loss)
     module = import_module("._capture", __package__)
     try:
         captured = module.capture(
@@ -133,6 +135,19 @@ def from_callable(model: Any, wish: Wish) -> Source:
     path = Path(folder.name) / CAPTURE_FILE
     captured.save(str(path), in_memory=True)
     return Source([str(path)], folder, was_captured=True)
+
+
+def require_one_argument(loss: Any) -> None:
+    """A loss that needs a target as well is named before the model runs."""
+    if loss is None:
+        return
+    try:
+        inspect.signature(getattr(loss, "forward", loss)).bind(None)
+    except TypeError as error:
+        raise Error("loss gets the model's output alone: loss=lambda y: criterion(y, target), with a target of the "
+                    "right shape and type") from error
+    except ValueError:  # of a function in C nobody knows
+        return
 
 
 def as_module(model: Any) -> Any:

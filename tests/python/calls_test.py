@@ -222,6 +222,21 @@ class Calls(unittest.TestCase):
         with self.assertRaisesRegex(CaptureError, "makes 119 calls of modules that differ"):
             watched(step).capture()
 
+    def test_what_the_loop_computes_joins_calls(self):
+        """Stages of an equation solver: each gets a sum of what others gave."""
+        field = nn.Linear(16, 16)
+
+        def step():
+            state = torch.randn(4, 16)
+            first = field(state)
+            second = field(state + 0.5 * first)
+            field(state + 0.1 * first + 0.9 * second).sum().backward()
+
+        forward = products(watched(step).capture())
+        self.assertEqual(len(forward), 3)
+        for before, after in zip(forward, forward[1:]):
+            self.assertTrue(set(before.writes) & set(after.reads))
+
     def test_equal_calls_of_a_long_loop_are_counted(self):
         """As many operators, values and bytes as where each call is captured."""
         cell, head = nn.GRUCell(16, 16), nn.Linear(16, 16)

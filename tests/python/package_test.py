@@ -112,6 +112,24 @@ class Errors(unittest.TestCase):
     def test_models_need_inputs(self):
         with self.assertRaisesRegex(rooftile.Error, "needs its inputs"):
             rooftile.check(lambda x: x, gpu="h100")
+        with self.assertRaisesRegex(rooftile.Error, "needs its inputs"):
+            rooftile.check(lambda x: x, "8,3,224,224", gpu="h100")
+
+    def test_a_loss_gets_the_output_alone(self):
+        with self.assertRaisesRegex(rooftile.Error, "the model's output alone"):
+            rooftile.check(lambda x: x, (2, 8), gpu="h100", mode="train", loss=lambda out, target: out - target)
+
+    def test_arguments_are_named_as_in_python(self):
+        for text, here in (
+            ("--gpu is missing: add --gpu h100 for example", 'gpu is missing: add gpu="h100" for example'),
+            ("no driver: name the GPU with --gpu or describe it with --gpu-file",
+             'no driver: name it, gpu="h100" for example'),
+            ("--batch: expected FROM:TO", "batch: expected FROM:TO"),
+            ("a file named x--batch is --gpu-file", "a file named x--batch is --gpu-file"),
+        ):
+            self.assertEqual(_program.in_python(text), here)
+        with self.assertRaisesRegex(rooftile.Error, '^gpu is missing: add gpu="'):
+            rooftile.check(VOCABULARY)
 
     def test_program_is_missing(self):
         with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, {"PATH": folder}):
