@@ -4,6 +4,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/fuzz/json_mutator.h"
+#include "tests/fuzz/line_mutator.h"
 #include "tests/fuzz/onnx_mutator.h"
 #include "tests/fuzz/script_mutator.h"
 
@@ -80,6 +82,36 @@ TEST(ScriptMutator, TakesAnyText) {
     for (std::uint32_t i = 0; parts && i < 50; ++i) {
       fuzzing::ScriptMutator(*parts, *parts, i).mutate();
     }
+  }
+}
+
+TEST(JsonMutator, MostMutantsAreOthersAndStillParse) {
+  const std::vector<std::string> seeds = stored("hf_config");
+  ASSERT_FALSE(seeds.empty());
+  int changed = 0, parsed = 0, made = 0;
+  for (const std::string& seed : seeds) {
+    for (std::uint32_t i = 0; i < 200; ++i) {
+      const std::string text = fuzzing::JsonMutator(seed, i).mutate();
+      changed += text == seed ? 0 : 1;
+      parsed += fuzzing::JsonScanner(text).scan() ? 1 : 0;
+      ++made;
+    }
+  }
+  EXPECT_GT(changed, made * 8 / 10);
+  EXPECT_EQ(parsed, made);
+}
+
+TEST(JsonMutator, TakesAnyText) {
+  for (const std::string& text :
+       {std::string(), std::string("{"), std::string("[1,"), std::string("\"\\"),
+        std::string("{\"a\""), std::string("[]"), std::string("-"), std::string(500, '[')}) {
+    for (std::uint32_t i = 0; i < 50; ++i) fuzzing::JsonMutator(text, i).mutate();
+  }
+}
+
+TEST(LineMutator, TakesAnyText) {
+  for (const char* text : {"", "\n", "=", "a=1 b", " \n \n", "99999999999999999999999"}) {
+    for (std::uint32_t i = 0; i < 50; ++i) fuzzing::LineMutator(text, i).mutate();
   }
 }
 

@@ -9,6 +9,7 @@
 #include "rooftile/readers/pt2/pt2_archives.h"
 #include "rooftile/readers/pt2/pt2_reader.h"
 #include "rooftile/workload/workload_text.h"
+#include "tests/fuzz/json_hooks.h"
 
 namespace {
 
