@@ -10,6 +10,7 @@
 
 #include "rooftile/base/text.h"
 #include "rooftile/formats/yaml/scalars.h"
+#include "rooftile/readers/python/source_files.h"
 
 namespace rooftile::source {
 namespace {
@@ -97,18 +98,13 @@ std::string joined(const std::string& outer, const std::string& inner) {
   return outer.empty() || inner.empty() ? outer + inner : outer + "." + inner;
 }
 
-// The project that a script belongs to: the nearest folder above it that says so, else the parent
-// of the script's folder, since configurations often stand beside it. Nothing outside is read.
+// The root of the script's project; of a folder that stands alone its parent, since configurations
+// often stand beside it. Nothing outside is read.
 fs::path project_of(const std::string& script) {
-  constexpr const char* kMarks[] = {".git", "pyproject.toml", "setup.py", "setup.cfg",
-                                    "rooftile.toml"};
   std::error_code error;
   const fs::path folder = fs::weakly_canonical(script, error).parent_path();
-  for (fs::path each = folder; each.has_relative_path(); each = each.parent_path()) {
-    const auto is_here = [&](const char* mark) { return fs::exists(each / mark, error); };
-    if (std::ranges::any_of(kMarks, is_here)) return each;
-  }
-  return folder.parent_path();
+  const fs::path root = project_folders(folder).back();
+  return root == folder && !is_project_root(root) ? folder.parent_path() : root;
 }
 
 bool lies_in(const fs::path& project, const fs::path& file) {

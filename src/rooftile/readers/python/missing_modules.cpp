@@ -39,6 +39,8 @@ bool is_missing(const File& file, std::string_view full_name) {
   fs::path folder = fs::weakly_canonical(file.path, error).parent_path();
   bool lacks = false;
   for (int up = 0; up < kMaxFoldersUp && !error; ++up, folder = folder.parent_path()) {
+    if (fs::exists(folder / "__init__.py", error))
+      continue;  // a package: absolute names start above
     const fs::path package = folder / parts[0];
     // Another file there is imported: the package is the project's own.
     const bool is_own = std::ranges::any_of(file.imported, [&](const File* other) {

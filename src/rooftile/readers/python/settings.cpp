@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxSettingsBytes = std::size_t{64} << 10U;  // larger ones are data
 constexpr std::size_t kMaxSettings = 500;                          // of one project
+constexpr std::size_t kMaxMentioning = 100;
 constexpr std::size_t kMaxFolderEntries = 5'000;
 constexpr int kMaxFolderDepth = 6;
 
@@ -27,24 +28,63 @@ bool is_settings(const fs::path& path) {
   return is_one_of(end, {".json", ".toml", ".yaml", ".yml"});
 }
 
-std::vector<fs::path> settings_below(const fs::path& root) {
-  std::vector<fs::path> found;
+bool may_mention(const fs::path& path) {
+  const std::string name = lower(path.filename().string());
+  return name.ends_with(".md") || name.ends_with(".rst") || name.ends_with(".sh") ||
+         name == "makefile";
+}
+
+struct ProjectFiles {
+  std::vector<fs::path> settings, documents;
+};
+
+ProjectFiles files_below(const fs::path& root) {
+  ProjectFiles found;
   std::error_code error;
   std::size_t entries = 0;
   const auto end = fs::recursive_directory_iterator();
   const auto options = fs::directory_options::skip_permission_denied;
   for (fs::recursive_directory_iterator at(root, options, error); at != end && !error;
        at.increment(error)) {
-    if (++entries > kMaxFolderEntries || found.size() >= kMaxSettings) break;
+    if (++entries > kMaxFolderEntries || found.settings.size() >= kMaxSettings) break;
     const bool is_hidden = at->path().filename().string().starts_with(".");
     if (is_hidden || at.depth() >= kMaxFolderDepth) at.disable_recursion_pending();
     const bool is_file = at->is_regular_file(error) && !at->is_symlink(error);
-    if (!is_hidden && is_file && is_settings(at->path())) {
-      found.push_back(at->path());
+    if (is_hidden || !is_file) continue;
+    if (is_settings(at->path())) found.settings.push_back(at->path());
+    if (may_mention(at->path()) && found.documents.size() < kMaxMentioning) {
+      found.documents.push_back(at->path());
     }
   }
   return found;
 }
+
+// What documents and code call settings files: "base.yaml", and folders that stand before a part to
+// fill in, `configs/<name>.yaml`.
+class Mentions {
+ public:
+  void add(std::string_view text) {
+    constexpr std::string_view kOutside = " \t\r\n\"'`()=,:/";
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = std::min(text.find_first_of(kOutside, at), text.size());
+      const std::string_view word = text.substr(at, end - at);
+      const std::size_t dot = word.rfind('.');
+      if (dot != std::string_view::npos && is_settings(fs::path(word))) files_.emplace(word);
+      const bool is_folder = end + 1 < text.size() && text[end] == '/' && end > at;
+      if (is_folder && contains(kPlaceholders, text.substr(end + 1, 1))) folders_.emplace(word);
+      at = end + 1;
+    }
+  }
+
+  bool names(const fs::path& path) const {
+    return files_.contains(path.filename().string()) ||
+           folders_.contains(path.parent_path().filename().string());
+  }
+
+ private:
+  static constexpr std::string_view kPlaceholders = "<[{$*";
+  std::set<std::string> files_, folders_;
+};
 
 void for_words(std::string_view text, const std::function<void(std::string_view)>& use) {
   const auto is_word = [](char c) {
@@ -82,16 +122,24 @@ std::string_view argument_below(std::string_view path, std::string_view mapping)
   return is_item ? path.substr(0, dot) : std::string_view();
 }
 
-void add_sizes(std::string_view text, const Classes& defined, NamedInSettings& named) {
-  const auto scalars = yaml::read_scalars(text);
-  if (!scalars) return;
-  for (const yaml::Scalar& scalar : *scalars) {
+using Scalars = std::vector<yaml::Scalar>;
+
+void add_texts(const Scalars& scalars, NamedInSettings& named) {
+  for (const yaml::Scalar& scalar : scalars) {
+    if (scalar.text.size() < 2 || parse_integer(scalar.text)) continue;
+    named.texts.insert(scalar.text);
+    named.texts.insert(lower(scalar.text));
+  }
+}
+
+void add_sizes(const Scalars& scalars, const Classes& defined, NamedInSettings& named) {
+  for (const yaml::Scalar& scalar : scalars) {
     const std::string_view* made = made_class(scalar, defined);
     if (made == nullptr) continue;
     const std::string_view mapping =
         std::string_view(scalar.path).substr(0, scalar.path.rfind('.') + 1);
     auto& sizes = named.sizes[*made];
-    for (const yaml::Scalar& other : *scalars) {
+    for (const yaml::Scalar& other : scalars) {
       const std::string_view argument = argument_below(other.path, mapping);
       const auto size = other.quoted ? std::nullopt : parse_integer(other.text);
       if (argument.empty() || !size) continue;
@@ -106,22 +154,36 @@ void add_sizes(std::string_view text, const Classes& defined, NamedInSettings& n
 void read_settings(const SourceFacts& facts) {
   Classes defined;
   std::set<fs::path> roots;
+  Mentions mentions;
   for (const auto& file : facts.files) {
     for (const ClassDef* def : file->classes) defined.insert(def->name);
+    mentions.add(file->text);
     std::error_code error;
     const fs::path path = fs::weakly_canonical(file->path, error);
     if (!error) roots.insert(project_folders(path.parent_path()).back());
   }
   auto& named = facts.store().kept<NamedInSettings>();
   for (const fs::path& root : roots) {
-    for (const fs::path& path : settings_below(root)) {
+    const ProjectFiles files = files_below(root);
+    for (const fs::path& path : files.documents) {
+      if (const auto text = read_file(path.string(), kMaxSettingsBytes)) mentions.add(*text);
+    }
+    const bool is_any_named = std::ranges::any_of(
+        files.settings, [&](const fs::path& path) { return mentions.names(path); });
+    for (const fs::path& path : files.settings) {
       const auto text = read_file(path.string(), kMaxSettingsBytes);
       if (!text) continue;
       for_words(*text, [&](std::string_view word) {
         const auto found = defined.find(word);
         if (found != defined.end()) named.names.insert(*found);
       });
-      if (is_one_of(path.extension().string(), {".yaml", ".yml"})) add_sizes(*text, defined, named);
+      const auto scalars = yaml::read_scalars(*text);  // JSON is YAML
+      if (path.extension() == ".toml" || !scalars) continue;
+      for (const yaml::Scalar& each : *scalars) {
+        named.keys.insert(each.path.substr(each.path.rfind('.') + 1));
+      }
+      add_sizes(*scalars, defined, named);
+      if (!is_any_named || mentions.names(path)) add_texts(*scalars, named);
     }
   }
 }

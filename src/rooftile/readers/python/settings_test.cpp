@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
 #include <string>
 
 #include "rooftile/readers/python/read_python.h"
@@ -91,6 +92,28 @@ TEST(Settings, SayHowLargeIsWhatTheyMake) {
   EXPECT_EQ(sizes.at("Large"), expected);
 }
 
+// Values of the settings files that a document or a script names.
+TEST(Settings, SayWhichRunsAreDocumented) {
+  TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "configs");
+  folder.write("LICENSE", "");
+  folder.write("networks.py", kNetworks);
+  folder.write("train.py", kTraining);
+  folder.write("configs/base.yaml", "model: {name: Wide, width: 64}\n");
+  folder.write("configs/old.json", R"({"model": "narrow"})");
+  const std::string path = folder.path().string();
+  const auto texts = [&] {
+    const auto facts = read_python({&path, 1});
+    const auto& found = facts->store().kept<NamedInSettings>().texts;
+    return std::set<std::string>(found.begin(), found.end());
+  };
+  EXPECT_EQ(texts(), (std::set<std::string>{"Wide", "narrow", "wide"})) << "none is named";
+  folder.write("README.md", "python train.py --config configs/base.yaml");
+  EXPECT_EQ(texts(), (std::set<std::string>{"Wide", "wide"}));
+  folder.write("README.md", "python train.py --config configs/<model>.yaml");
+  EXPECT_EQ(texts(), (std::set<std::string>{"Wide", "narrow", "wide"})) << "one of the folder";
+}
+
 TEST(Settings, AModuleThatThePackageLacksIsMissed) {
   TemporaryFolder folder;
   std::filesystem::create_directories(folder / ".git");
@@ -107,6 +130,23 @@ TEST(Settings, AModuleThatThePackageLacksIsMissed) {
   const auto complete = read_python({&path, 1});
   ASSERT_TRUE(complete);
   EXPECT_TRUE(complete->store().kept<LackingModules>().files.empty());
+}
+
+// In a package with a module `gym` of its own, `import gym.core` is of the library.
+TEST(Settings, AModuleOfALibraryIsNotMissed) {
+  TemporaryFolder folder;
+  std::filesystem::create_directories(folder / ".git");
+  std::filesystem::create_directories(folder / "own/gym");
+  folder.write("own/__init__.py", "");
+  folder.write("own/gym/__init__.py", "");
+  folder.write("own/gym/networks.py", kNetworks);
+  folder.write("own/train.py", std::string("from gym.core import Env\n"
+                                           "from own.gym.networks import Small\n") +
+                                   kTraining);
+  const std::string path = folder.path().string();
+  const auto facts = read_python({&path, 1});
+  ASSERT_TRUE(facts);
+  EXPECT_TRUE(facts->store().kept<LackingModules>().files.empty());
 }
 
 }  // namespace

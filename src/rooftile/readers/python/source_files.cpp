@@ -96,17 +96,29 @@ class Excluded {
 
 }  // namespace
 
+bool is_project_root(const fs::path& folder) {
+  constexpr const char* kMarks[] = {".git",     "LICENSE",   "README.md",    "pyproject.toml",
+                                    "setup.py", "setup.cfg", "rooftile.toml"};
+  return std::ranges::any_of(kMarks, [&](const char* mark) {
+    std::error_code ignored;
+    return fs::exists(folder / mark, ignored);
+  });
+}
+
 std::vector<fs::path> project_folders(const fs::path& folder) {
-  constexpr int kMostFoldersUp = 8;
+  constexpr std::size_t kMostFoldersUp = 8;
+  constexpr std::size_t kMostWithoutRepository = 5;  // an archive that was unpacked somewhere
   std::vector<fs::path> folders;
   std::error_code ignored;
-  for (fs::path at = folder; static_cast<int>(folders.size()) < kMostFoldersUp;
-       at = at.parent_path()) {
+  std::size_t marked = 1;
+  for (fs::path at = folder; folders.size() < kMostFoldersUp; at = at.parent_path()) {
     folders.push_back(at);
     if (fs::exists(at / ".git", ignored)) return folders;
+    if (folders.size() <= kMostWithoutRepository && is_project_root(at)) marked = folders.size();
     if (at == at.parent_path()) break;
   }
-  return {folder};
+  folders.resize(marked);
+  return folders;
 }
 
 // "package/models/net.py" below the root: "package.models.net".

@@ -24,8 +24,12 @@ struct Candidate {
   bool relevant = false;
 };
 
-// The folder and those above it up to the root of its repository; without one the folder alone.
+// The folder and those above it up to the root of its project: the root of its repository, else
+// the highest near it that holds what a project has once (a license, a readme, setup.py); without
+// one the folder alone.
 std::vector<std::filesystem::path> project_folders(const std::filesystem::path& folder);
+// Whether the folder holds what a project has once.
+bool is_project_root(const std::filesystem::path& folder);
 
 inline bool is_notebook(std::string_view path) { return path.ends_with(".ipynb"); }
 // "package/models/net.py": "package.models.net".

@@ -84,7 +84,9 @@ bool is_given(const SourceFacts& facts, std::string_view text) {
   const bool is_in_code = std::ranges::any_of(
       texts_of(facts), [&](const Expr* each) { return contains(each->word(), text); });
   const auto& configurations = facts.store().configurations;
-  return known[text] = is_in_code || std::ranges::any_of(configurations, [&](const auto& each) {
+  const auto& settings = facts.store().kept<NamedInSettings>().texts;
+  return known[text] = is_in_code || settings.contains(std::string(text)) ||
+                       std::ranges::any_of(configurations, [&](const auto& each) {
                          return contains(each->text, text);
                        });
 }
@@ -177,9 +179,23 @@ bool is_made(const SourceFacts& facts, const ClassDef& def);
 
 bool is_run(const SourceFacts& facts, const FunctionDef& function);
 
+// The branch before `elif name == "unet":`, where something gives that name.
+bool is_left_by_other_choice(const SourceFacts& facts, const Guard& guard, const Path& path) {
+  if (!guard.negated || guard.expr == nullptr || !compares_with_text(*guard.expr)) return false;
+  const auto asked = [](const Expr& condition) {
+    return condition.statement->file->slice(condition.children()[0]->range);
+  };
+  return std::ranges::any_of(path, [&](const PathStep& step) {
+    const Expr* other = step.loop == nullptr && !step.guard.negated ? step.guard.expr : nullptr;
+    return other != nullptr && other->kind == ExprKind::comparison &&
+           guard.expr->kind == ExprKind::comparison && asked(*other) == asked(*guard.expr) &&
+           asks_for_given_text(facts, *other);
+  });
+}
+
 bool is_path_sure(const SourceFacts& facts, const Path& path, const FunctionDef* function) {
   const bool is_open = std::ranges::any_of(path, [&](const PathStep& step) {
-    return step.loop == nullptr &&
+    return step.loop == nullptr && !is_left_by_other_choice(facts, step.guard, path) &&
            (is_open_choice(facts, step.guard) || is_other_choice(facts, step.guard));
   });
   return !is_open && (function == nullptr || is_run(facts, *function));

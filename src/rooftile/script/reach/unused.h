@@ -17,9 +17,12 @@ namespace rooftile::source {
 // it.
 bool is_for_others(const SourceFacts& facts, const File& file);
 
-// Classes of the given files that settings files of their projects name, by their last names.
+// What the settings files of the projects name.
 struct NamedInSettings {
-  std::unordered_set<std::string_view> names;
+  std::unordered_set<std::string_view> names;  // classes of the given files, by their last names
+  // Values of settings files that documents or code name: a run with each is a documented one.
+  std::unordered_set<std::string> texts;
+  std::unordered_set<std::string> keys;  // the last ones, "precision", of all files
   // Of classes that YAML files make (`target: nets.UNet`, `params: {width: 64}`) the largest number
   // that an argument gets.
   std::unordered_map<std::string_view, std::map<std::string, std::int64_t, std::less<>>> sizes;
