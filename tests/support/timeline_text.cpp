@@ -274,12 +274,14 @@ std::uint32_t TimelineBuilder::launch_of(const TextLine& line) {
 }
 
 std::uint32_t TimelineBuilder::copy_of(const TextLine& line) {
-  constexpr std::array<std::pair<std::string_view, CopyKind>, 5> kKinds{
+  constexpr std::array<std::pair<std::string_view, CopyKind>, 7> kKinds{
       {{"HtoD", CopyKind::host_to_device},
        {"DtoH", CopyKind::device_to_host},
        {"DtoD", CopyKind::device_to_device},
        {"PtoP", CopyKind::peer_to_peer},
-       {"HtoH", CopyKind::host_to_host}}};
+       {"HtoH", CopyKind::host_to_host},
+       {"migrationHtoD", CopyKind::migration_to_device},
+       {"migrationDtoH", CopyKind::migration_to_host}}};
   CopyShape shape;
   shape.bytes = static_cast<std::uint64_t>(number_of(line, "bytes"));
   if (line.words[0] == "copy") {

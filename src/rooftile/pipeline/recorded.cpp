@@ -70,11 +70,15 @@ void describe_recording(const Workload& workload, Report& report) {
 
 namespace {
 
-// How far a known device is from a recorded one; empty where they are different chips.
-std::optional<double> distance(const Device& known, const TraceDevice& recorded) {
+// How far a known device is from a recorded one, in SMs and then in memory; empty where they are of
+// different generations, or one is a tenth larger.
+std::optional<std::pair<int, double>> distance(const Device& known, const TraceDevice& recorded) {
+  constexpr int kNear = 10;  // a tenth
   if (known.compute_capability != 10 * recorded.major + recorded.minor) return std::nullopt;
-  if (known.sms != recorded.sm_count) return std::nullopt;
-  return std::abs(known.dram_size.value() - static_cast<double>(recorded.memory_bytes));
+  const int sms = std::abs(known.sms - recorded.sm_count);
+  if (kNear * sms > recorded.sm_count) return std::nullopt;
+  return std::pair(sms,
+                   std::abs(known.dram_size.value() - static_cast<double>(recorded.memory_bytes)));
 }
 
 // Names of boards say where they are PCIe cards.
@@ -100,7 +104,7 @@ std::string most_alike(const TraceDevice& recorded) {
 
 Result<Device> nearest_device(const TraceDevice& recorded) {
   std::optional<Device> best;
-  const auto rank = [&](const Device& known, double apart) {
+  const auto rank = [&](const Device& known, const std::pair<int, double>& apart) {
     return std::pair(apart, differs_in_board(known, recorded));
   };
   for (Device& known : built_in_devices()) {

@@ -95,10 +95,15 @@ kernel 7 4us 9us sgemm
   EXPECT_DOUBLE_EQ(device->peak(Dtype::fp16)->value(), whole->peak(Dtype::fp16)->value() / 2);
 }
 
+// A laptop's GPU is a chip of the same generation with a few SMs less.
+TEST(RecordedDevice, AListedOneOfNearlyAsManySmsStandsForOneThatIsNot) {
+  EXPECT_EQ(id_of("Laptop-GPU", "sms=46 cc=12.0 memory=12820480000"), "rtx_5070");
+}
+
 TEST(RecordedDevice, AnUnknownOneIsToldWhichListedOneIsMostAlike) {
-  EXPECT_EQ(id_of("Laptop-GPU", "sms=46 cc=12.0 memory=12820480000"),
+  EXPECT_EQ(id_of("Laptop-GPU", "sms=43 cc=12.0 memory=12820480000"),
             "'Laptop-GPU' is not among the GPUs that `rooftile gpus` lists: name the nearest with "
-            "--gpu for advice; of its generation, rtx_5070 has 48 SMs for its 46");
+            "--gpu for advice; of its generation, rtx_5070 has 48 SMs for its 43");
   EXPECT_EQ(id_of("Laptop-GPU", "sms=46 cc=1.0 memory=12820480000"),
             "'Laptop-GPU' is not among the GPUs that `rooftile gpus` lists: name the nearest with "
             "--gpu for advice");

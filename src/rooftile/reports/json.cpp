@@ -144,6 +144,8 @@ Json timeline_json(const TimeBreakdown& time) {
           {"stretched_s", json_number(time.stretched.value())},
           {"copy_s", json_number(time.copy.value())},
           {"exposed_copy_s", json_number(time.exposed_copy.value())},
+          {"exposed_fill_s", json_number(time.exposed_fill.value())},
+          {"exposed_migration_s", json_number(time.exposed_migration.value())},
           {"idle_s", json_number(time.idle.value())},
           {"idle_by_cause", causes}};
 }

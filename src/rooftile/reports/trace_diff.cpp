@@ -24,7 +24,7 @@ constexpr std::size_t kShownParts = 8, kShownOps = 10, kShownKernels = 10;
 constexpr std::size_t kNamedCauses = 3;
 constexpr double kNamedShare = 0.05;
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kPartWords{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kPartWords{
     {{"compute", "compute"},
      {"exposed_communication", "exposed communication"},
      {"exposed_copy", "exposed copies"},
@@ -33,13 +33,14 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kPartWor
      {"idle.data_loading", "data loading"},
      {"idle.communication_wait", "waiting for other ranks"},
      {"idle.allocator", "memory allocation"},
-     {"idle.copy", "blocking copies"},
+     {"idle.copy", "calls that copy"},
      {"idle.host_work", "other work of the host"},
      {"idle.module_loading", "first calls, loading or compiling kernels"},
      {"idle.start_up", "start-up"},
      {"idle.between_kernels", "pauses between kernels"},
      {"idle.unrecorded_work", "launched work started late"},
      {"idle.outside", "outside the host's work"},
+     {"idle.migration", "migrations of managed memory"},
      {"idle.unknown", "idle, cause unknown"}}};
 
 std::string part_words(const std::string& key) {

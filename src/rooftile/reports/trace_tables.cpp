@@ -33,6 +33,10 @@ std::string_view direction_words(CopyKind kind) {
       return "GPU to GPU";
     case CopyKind::host_to_host:
       return "on the host";
+    case CopyKind::migration_to_device:
+      return "migrations to the GPU";
+    case CopyKind::migration_to_host:
+      return "migrations to the host";
     case CopyKind::unknown:
       return "unknown";
   }
@@ -40,7 +44,7 @@ std::string_view direction_words(CopyKind kind) {
 }
 
 bool crosses_host(CopyKind kind) {
-  return kind == CopyKind::host_to_device || kind == CopyKind::device_to_host;
+  return kind == CopyKind::host_to_device || kind == CopyKind::device_to_host || is_migration(kind);
 }
 
 // A copy on the GPU reads and writes: half the memory's bandwidth is its limit.

@@ -10,6 +10,8 @@
 #include <optional>
 #include <utility>
 
+#include "rooftile/analysis/mangled_name.h"
+#include "rooftile/analysis/trace/use_groups.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 
@@ -30,13 +32,14 @@ constexpr CauseWords kCauses[] = {
     {IdleCause::data_loading, "idle: waiting for the next batch"},
     {IdleCause::communication_wait, "idle: waiting for other ranks"},
     {IdleCause::allocator, "idle: allocating GPU memory"},
-    {IdleCause::copy, "idle: blocking copies"},
-    {IdleCause::host_work, "idle: the host launched nothing for 1 ms or more"},
+    {IdleCause::copy, "idle: the host in calls that copy"},
+    {IdleCause::host_work, "idle: the host's own code, or waiting outside CUDA"},
     {IdleCause::module_loading, "idle: first calls, loading or compiling kernels"},
     {IdleCause::between_kernels, "idle: inter-kernel gaps"},
     {IdleCause::unrecorded_work, "idle: launched work started late"},
     {IdleCause::start_up, "idle: start-up, before the first work"},
     {IdleCause::outside, "idle: before and after the work, or the profiler's"},
+    {IdleCause::migration, "idle: page faults and migrations of managed memory"},
     {IdleCause::unknown, "idle: cause not recorded"}};
 
 Seconds idle_of(const TraceSummary& trace, IdleCause cause) {
@@ -136,7 +139,7 @@ std::string_view limit_words(StepPart part) {
     case StepPart::idle_allocator:
       return "allocating GPU memory";
     case StepPart::idle_copy:
-      return "blocking copies";
+      return "calls that copy";
     case StepPart::idle_host_work:
       return "other work of the host";
     case StepPart::idle_module_loading:
@@ -149,6 +152,8 @@ std::string_view limit_words(StepPart part) {
       return "start-up";
     case StepPart::idle_outside:
       return "time before the first and after the last work";
+    case StepPart::idle_migration:
+      return "migrations of managed memory";
     case StepPart::idle_unknown:
       break;
   }
@@ -185,7 +190,7 @@ std::string numbered(const std::vector<std::size_t>& which, const Steps& steps) 
   return fmt::format(" ({})", join(named, ", "));
 }
 
-// "2 of 6 steps are slower than most: 2 by blocking copies (no. 1: 182 ms, no. 5: 164 ms)."
+// "2 of 6 steps are slower than most: 2 by calls that copy (no. 1: 182 ms, no. 5: 164 ms)."
 std::string slow_line(const Steps& steps) {
   std::map<StepPart, std::vector<std::size_t>> by_part;
   for (const SlowStep& slow : steps.slow) {
@@ -224,7 +229,7 @@ std::string limits_line(const Steps& steps) {
   return join(parts, ", ") + ".";
 }
 
-// "Set apart, in no figure per step: the first step (182 ms, 45 ms longer by blocking copies)."
+// "Set apart, in no figure per step: the first step (182 ms, 45 ms longer by calls that copy)."
 std::string apart_line(const Steps& steps) {
   std::vector<std::string> parts;
   const auto add = [&](std::string_view which, const std::optional<StepApart>& step) {
@@ -296,7 +301,8 @@ std::string_view path_words(PathKind kind) {
 
 // "void at::native::softmax_kernel<float>(int)" -> "softmax_kernel", "internal::gemvx::kernel<int>"
 // -> "gemvx::kernel"; names that only their template arguments tell apart stay.
-std::string_view plain_function(std::string_view name) {
+std::string plain_function(std::string_view name) {
+  if (std::string function = function_of_mangled(name); !function.empty()) return function;
   constexpr std::string_view kReturned = ">::type ";  // std::enable_if<…>::type kernel<…>
   if (const auto type = name.find(kReturned);
       name.starts_with("std::enable_if") && type != name.npos)
@@ -310,7 +316,7 @@ std::string_view plain_function(std::string_view name) {
     if (plain == "kernel") plain = scoped;
   }
   const bool is_generic = plain.empty() || plain.starts_with("Kernel") || plain == "device_kernel";
-  return is_generic ? name : plain;
+  return std::string(is_generic ? name : plain);
 }
 
 // "train.py:12", else the name: what most of a kind's time on the path is.
@@ -384,15 +390,34 @@ std::string host_line(const TraceSummary& trace) {
   constexpr Seconds kAhead = milliseconds(1);
   const Seconds span = trace.time.span;
   const Seconds host = idle_of(trace, IdleCause::launch) + idle_of(trace, IdleCause::host_work);
-  if (trace.has_stacks && host > kLimits * span) {
-    return "Python stacks were recorded, which slows the host: what launching costs is less "
-           "without "
-           "them.";
+  if (slows_host(trace) && host > kLimits * span) {
+    return trace.has_stacks
+               ? "Python stacks were recorded, which slows the host: what launching costs is less "
+                 "without them."
+               : "An NVTX range for each operator was recorded (emit_nvtx), which slows the host: "
+                 "what launching costs is less without them.";
   }
   const bool is_ahead = trace.queue && trace.queue->delay.median > kAhead;
   if (!is_ahead || trace.time.gpu_busy < kBusy * span || host > kHardly * span) return "";
   return fmt::format("The host is {} ahead of the GPU in the median: launching is no issue.",
                      time_text(trace.queue->delay.median));
+}
+
+// Where the program's own code on the CPU is what the GPU waits for, and nothing names it.
+std::string own_code_line(const TraceSummary& trace) {
+  constexpr double kLimits = 0.1;  // of the span
+  Seconds own = idle_of(trace, IdleCause::host_work);
+  for (const HostWorkUse& use : trace.host_work) {
+    if (use.cause == IdleCause::host_work && !use.name.empty()) own -= use.exposed;
+  }
+  if (own < kLimits * trace.time.span) return "";
+  const bool is_torch = uses_torch(trace);
+  return fmt::format(
+      "The GPU idles {} of the time while the host is in no call of CUDA{}, but in code "
+      "of its own, input or sleep: {}.",
+      share_text(own / trace.time.span), is_torch ? " and no operator" : "",
+      trace.format == "Kineto" && !trace.has_stacks ? "with_stack=True would show what"
+                                                    : "profile the CPU");
 }
 
 // "Each mark of a step holds 10 equal rounds of kernels: a round counts as a step."
@@ -419,6 +444,14 @@ std::string unjudged_line(const TraceSummary& trace) {
   return fmt::format("Outside the judged part and in no table: {}.", join(names, ", "));
 }
 
+// Whole steps may be little of what was recorded.
+std::string part_line(const TraceSummary& trace) {
+  constexpr double kMost = 0.5;
+  if (trace.steps.durations.empty() || trace.time.span >= kMost * trace.whole.span) return "";
+  return fmt::format("The judged steps are {} of {} recorded.", time_text(trace.time.span),
+                     time_text(trace.whole.span));
+}
+
 std::string lost_line(const TraceSummary& trace) {
   if (trace.lost_launches == 0) return "";
   return fmt::format(
@@ -435,12 +468,14 @@ std::vector<std::string> remarks(const TraceSummary& trace) {
   constexpr double kVisible = 0.05;  // of the span
   std::vector<std::string> lines{
       lost_line(trace),
+      part_line(trace),
       rounds_line(trace.steps),
       path_line(trace),
       host_line(trace),
       apart_line(trace.steps),
       unjudged_line(trace),
       host_work_line(trace, IdleCause::host_work, "The host's other work while the GPU idles"),
+      own_code_line(trace),
       host_work_line(trace, IdleCause::module_loading,
                      "First calls (library set-up, loading or compiling kernels)",
                      " Record after a warm-up.")};
@@ -606,7 +641,10 @@ TextTable pass_table(const TraceSummary& trace, bool is_of_several) {
   add_part(table, "waiting for other ranks, in collectives", time.rank_waiting, trace);
   add_part(table, "allocating GPU memory, beside communication",
            time.communication_beside_allocation, trace);
-  add_part(table, "copies, not overlapped", time.exposed_copy, trace);
+  add_part(table, "copies, not overlapped",
+           time.exposed_copy - time.exposed_fill - time.exposed_migration, trace);
+  add_part(table, "fills, not overlapped", time.exposed_fill, trace);
+  add_part(table, "migrations of managed memory, not overlapped", time.exposed_migration, trace);
   for (const CauseWords& entry : kCauses) {
     const auto found = time.idle_by_cause.find(entry.cause);
     if (found != time.idle_by_cause.end()) add_part(table, entry.words, found->second, trace);

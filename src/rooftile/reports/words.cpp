@@ -182,7 +182,10 @@ std::string nothing_found_text(const Report& report) {
                        other->rule, 100 * (expected_saving(*other) / report.total.expected));
   }
   if (report.launch_bound) return "No change worth making besides the launches.";
-  if (report.not_judged_because.empty()) return "No change worth making.";
+  if (report.not_judged_because.empty()) {
+    return report.traces.empty() ? "No change worth making."
+                                 : "No rule finds a change worth making.";
+  }
   return fmt::format("Not judged: {}.", printable(report.not_judged_because));
 }
 

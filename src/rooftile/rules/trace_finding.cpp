@@ -183,6 +183,24 @@ void put_off(const TraceSummary& trace, Finding& finding) {
   finding.level = Level::info;
 }
 
+std::optional<double> kernels_between_waits(const TraceSummary& trace) {
+  constexpr double kFew = 8;
+  // One read of a value is a copy and a wait: two calls of the runtime, one event.
+  std::map<std::string, std::int64_t> by_place;
+  Seconds exposed;
+  for (const SyncUse& sync : trace.syncs) {
+    std::int64_t& count = by_place[sync.site.op + place_text(sync.site)];
+    count = std::max(count, sync.count);
+    exposed += sync.exposed;
+  }
+  std::int64_t waits = 0;
+  for (const auto& [place, count] : by_place) waits += count;
+  if (waits == 0 || !is_visible(trace, exposed)) return std::nullopt;
+  const double kernels = static_cast<double>(table_count(trace, kernels_in_tables(trace)));
+  const double between = kernels / static_cast<double>(waits);
+  return between < kFew ? std::optional(between) : std::nullopt;
+}
+
 namespace {
 
 struct Maker {

@@ -60,6 +60,9 @@ void note_pace(const TraceSummary& trace, Finding& finding);
 // What shortens the GPU's work saves next to nothing as long as something else sets the pace: such
 // a finding becomes information that says what has to come first.
 void put_off(const TraceSummary& trace, Finding& finding);
+// Kernels for each wait of the host for the GPU, where those leave it idle visibly and come every
+// few kernels: a CUDA graph between two of them saves next to nothing. Else empty.
+std::optional<double> kernels_between_waits(const TraceSummary& trace);
 // How PyTorch calls an operator that makes a tensor from nothing but its size: "randn" of
 // "aten::normal_"; empty for others.
 std::optional<std::string_view> maker_of_tensors(std::string_view op);

@@ -101,8 +101,15 @@ enum class CopyKind : std::uint8_t {
   device_to_host,
   device_to_device,
   peer_to_peer,
-  host_to_host
+  host_to_host,
+  // Pages of managed memory, moved where one side touches them or the program prefetches them.
+  migration_to_device,
+  migration_to_host
 };
+
+constexpr bool is_migration(CopyKind kind) {
+  return kind == CopyKind::migration_to_device || kind == CopyKind::migration_to_host;
+}
 
 // What the profiler says of its own cost and of CUDA's loading: "Activity Buffer Request".
 struct Overheads {

@@ -8,13 +8,13 @@ namespace rooftile {
 namespace {
 
 // In the order of the enumerators; a test reads each back.
-constexpr std::array<std::string_view, 13> kIdleCauses{
-    "launch",   "synchronization", "data_loading",   "communication_wait", "allocator",
-    "copy",     "host_work",       "module_loading", "between_kernels",    "unrecorded_work",
-    "start_up", "outside",         "unknown"};
+constexpr std::array<std::string_view, 14> kIdleCauses{
+    "launch",    "synchronization", "data_loading",    "communication_wait", "allocator", "copy",
+    "host_work", "module_loading",  "between_kernels", "unrecorded_work",    "start_up",  "outside",
+    "migration", "unknown"};
 constexpr std::array<std::string_view, 7> kStepSources{
     "none", "profiler_step", "user_range", "engine", "optimizer", "data_loader", "repetition"};
-constexpr std::array<std::string_view, 16> kStepParts{"compute",
+constexpr std::array<std::string_view, 17> kStepParts{"compute",
                                                       "exposed_communication",
                                                       "exposed_copy",
                                                       "idle.launch",
@@ -29,6 +29,7 @@ constexpr std::array<std::string_view, 16> kStepParts{"compute",
                                                       "idle.unrecorded_work",
                                                       "idle.start_up",
                                                       "idle.outside",
+                                                      "idle.migration",
                                                       "idle.unknown"};
 constexpr std::array<std::string_view, 12> kPathKinds{"compute",
                                                       "communication",
@@ -45,9 +46,9 @@ constexpr std::array<std::string_view, 12> kPathKinds{"compute",
 constexpr std::array<std::string_view, 7> kRemedies{
     "ideal_loader",        "no_synchronization",   "batched_launches", "no_allocation",
     "asynchronous_copies", "hidden_communication", "fused_optimizer"};
-constexpr std::array<std::string_view, 6> kCopyKinds{"unknown",        "host_to_device",
-                                                     "device_to_host", "device_to_device",
-                                                     "peer_to_peer",   "host_to_host"};
+constexpr std::array<std::string_view, 8> kCopyKinds{
+    "unknown",      "host_to_device", "device_to_host",      "device_to_device",
+    "peer_to_peer", "host_to_host",   "migration_to_device", "migration_to_host"};
 constexpr std::array<std::string_view, 4> kServingStages{"none", "prefill", "decode", "mixed"};
 constexpr std::array<std::string_view, 24> kKernelClasses{
     "unknown", "gemm",          "convolution", "attention",         "recurrent",    "normalization",
@@ -62,7 +63,7 @@ static_assert(static_cast<std::size_t>(StepPart::idle_unknown) + 1 == kStepParts
 static_assert(part_of(IdleCause::unknown) == StepPart::idle_unknown);
 static_assert(static_cast<std::size_t>(PathKind::unknown) + 1 == kPathKinds.size());
 static_assert(static_cast<std::size_t>(Remedy::fused_optimizer) + 1 == kRemedies.size());
-static_assert(static_cast<std::size_t>(CopyKind::host_to_host) + 1 == kCopyKinds.size());
+static_assert(static_cast<std::size_t>(CopyKind::migration_to_host) + 1 == kCopyKinds.size());
 static_assert(static_cast<std::size_t>(ServingStage::mixed) + 1 == kServingStages.size());
 static_assert(static_cast<std::size_t>(KernelClass::other) + 1 == kKernelClasses.size());
 static_assert(static_cast<std::size_t>(KernelDirection::wgrad) + 1 == kDirections.size());

@@ -33,9 +33,13 @@ std::int64_t kernels_in_tables(const TraceSummary& summary) {
 }
 
 bool shows_network(const TraceSummary& summary) {
-  const auto is_layer = [](const KernelUse& kernel) {
+  // A product of matrices alone is any program's.
+  const bool has_torch = std::ranges::any_of(
+      summary.orphans, [](const KernelUse& kernel) { return kernel.facts.library == "pytorch"; });
+  const auto is_layer = [&](const KernelUse& kernel) {
     switch (kernel.facts.kernel_class) {
       case KernelClass::gemm:
+        return has_torch;
       case KernelClass::convolution:
       case KernelClass::attention:
       case KernelClass::recurrent:

@@ -31,6 +31,7 @@ enum class IdleCause {
   unrecorded_work,     // work was queued and started far too late: the trace lacks what ran
   start_up,            // of the program and CUDA, before the first work on the GPU
   outside,             // before the first and after the last work of the host
+  migration,           // pages of managed memory were on their way, or the host touched them
   unknown,             // the trace does not say, as without host events
 };
 
@@ -50,6 +51,9 @@ struct TimeBreakdown {
   // held them up.
   Seconds stretched;
   Seconds copy, exposed_copy;  // copies and fills; exposed: while nothing computes or communicates
+  // Of the exposed: fills while nothing is copied, and migrations of managed memory while nothing
+  // else is.
+  Seconds exposed_fill, exposed_migration;
   Seconds idle;
   std::map<IdleCause, Seconds> idle_by_cause;
 
@@ -239,6 +243,7 @@ struct HostWorkUse {
 
 struct AllocatorUse {
   std::int64_t mallocs = 0, frees = 0;  // cudaMalloc and cudaFree in the steady state
+  std::int64_t from_pool = 0;           // of the mallocs: cudaMallocAsync
   Seconds blocked, exposed;
   std::optional<Bytes> peak_allocated, peak_reserved;
 
@@ -349,6 +354,7 @@ enum class StepPart : std::uint8_t {
   idle_unrecorded_work,
   idle_start_up,
   idle_outside,
+  idle_migration,
   idle_unknown
 };
 

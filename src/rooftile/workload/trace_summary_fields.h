@@ -22,6 +22,8 @@ void visit_summary(Visit& visit, TimeBreakdown& time) {
   visit.optional("stretched_s", time.stretched);
   visit("copy_s", time.copy);
   visit("exposed_copy_s", time.exposed_copy);
+  visit.optional("exposed_fill_s", time.exposed_fill);
+  visit.optional("exposed_migration_s", time.exposed_migration);
   visit("idle_s", time.idle);
   visit("idle_by_cause_s", time.idle_by_cause);
 }
@@ -272,6 +274,7 @@ template <class Visit>
 void visit_summary(Visit& visit, AllocatorUse& allocator) {
   visit("mallocs", allocator.mallocs);
   visit("frees", allocator.frees);
+  visit.optional("from_pool", allocator.from_pool);
   visit("blocked_s", allocator.blocked);
   visit("exposed_s", allocator.exposed);
   visit("peak_allocated_bytes", allocator.peak_allocated);

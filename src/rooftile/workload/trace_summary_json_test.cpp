@@ -22,7 +22,7 @@ TimeBreakdown sample_breakdown(double start) {
        {&time.span, &time.gpu_busy, &time.compute, &time.communication, &time.exposed_communication,
         &time.awaited_communication, &time.rank_waiting, &time.awaited_rank_waiting,
         &time.communication_beside_allocation, &time.stretched, &time.copy, &time.exposed_copy,
-        &time.idle}) {
+        &time.exposed_fill, &time.exposed_migration, &time.idle}) {
     *part = Seconds(start);
     start += 0.1;
   }
@@ -118,7 +118,7 @@ void fill_lists(TraceSummary& summary) {
   summary.syncs = {{"cudaStreamSynchronize", sample_site(), 9, Seconds(1), Seconds(0.5)}};
   summary.loaders = {
       {"enumerate(DataLoader)", true, 7, Seconds(3), Seconds(2), Seconds(0.4), sample_site()}};
-  summary.allocator = {5, 6, Seconds(1), Seconds(2), Bytes(1e9), Bytes(2e9)};
+  summary.allocator = {5, 6, 3, Seconds(1), Seconds(2), Bytes(1e9), Bytes(2e9)};
   summary.host_work = {{IdleCause::host_work,
                         true,
                         "preprocess",

@@ -82,10 +82,15 @@ GpuTrack busiest_gpu(const Timeline& timeline, const KernelNames& names) {
   return track;
 }
 
+bool is_migrated(const Timeline& timeline, std::uint32_t activity) {
+  return timeline.gpu.kind[activity] == GpuKind::copy &&
+         is_migration(timeline.copies[timeline.gpu.details[activity]].kind);
+}
+
 BusySplit split_busy(const Timeline& timeline, const GpuTrack& track, const Window& window) {
   const EventTimes& time = timeline.gpu.time;
   RunningUnion all(window.start), compute(window.start), communication(window.start),
-      copy(window.start), kernels(window.start);
+      copy(window.start), kernels(window.start), copies(window.start), fills(window.start);
   BusySplit split;
   for (std::size_t i = 0; i < track.rows.size(); ++i) {
     const Nanoseconds start = std::max(time.start(track.rows[i]), window.start);
@@ -96,7 +101,12 @@ BusySplit split_busy(const Timeline& timeline, const GpuTrack& track, const Wind
     if (track.classes[i] == GpuClass::copy) copy.add(start, end);
     if (track.classes[i] == GpuClass::compute) compute.add(start, end);
     if (track.classes[i] == GpuClass::communication) communication.add(start, end);
-    if (track.classes[i] != GpuClass::copy) kernels.add(start, end);
+    const bool is_kernel = track.classes[i] != GpuClass::copy;
+    const bool is_fill = timeline.gpu.kind[track.rows[i]] == GpuKind::fill;
+    const bool is_moved = !is_kernel && !is_fill && is_migrated(timeline, track.rows[i]);
+    if (is_kernel) kernels.add(start, end);
+    if (!is_fill && !is_moved) copies.add(start, end);
+    if (!is_moved) fills.add(start, end);
   }
   if (all.reach() < window.end) {
     split.gaps.push_back({all.reach(), window.end, track.rows.size()});
@@ -107,6 +117,8 @@ BusySplit split_busy(const Timeline& timeline, const GpuTrack& track, const Wind
   split.exposed_communication = kernels.length() - compute.length();
   split.copy = copy.length();
   split.exposed_copy = all.length() - kernels.length();
+  split.exposed_fill = fills.length() - copies.length();
+  split.exposed_migration = all.length() - fills.length();
   return split;
 }
 

@@ -57,9 +57,14 @@ struct BusySplit {
   Nanoseconds busy = 0, compute = 0;
   Nanoseconds communication = 0, exposed_communication = 0;
   Nanoseconds copy = 0, exposed_copy = 0;
+  // Of the exposed: fills while nothing is copied, migrations while nothing else is.
+  Nanoseconds exposed_fill = 0, exposed_migration = 0;
   std::vector<Gap> gaps;
 };
 BusySplit split_busy(const Timeline& timeline, const GpuTrack& track, const Window& window);
+
+// Whether the activity moves pages of managed memory.
+bool is_migrated(const Timeline& timeline, std::uint32_t activity);
 
 // Disjoint intervals in order, for asking how much of another interval they cover.
 class Cover {

@@ -135,6 +135,16 @@ bool says_what_it_compiles(std::string_view name) {
 
 }  // namespace
 
+// The same files of Triton hold what each launch goes through: __getattribute__, launch_metadata,
+// the launcher's __call__.
+bool is_triton_compiling(std::string_view function) {
+  constexpr std::array<std::string_view, 6> kCompiles{"compile",   "make_", "ast_to_",
+                                                      "optimize_", "build", "load_binary"};
+  return function != "make_backend" && std::ranges::any_of(kCompiles, [&](std::string_view begin) {
+           return function.starts_with(begin);
+         });
+}
+
 // PyTorch ends the ranges of each phase of torch.compile in "(dynamo_timed)". Functions of
 // Inductor's compile_fx.py also run the compiled code; those that compile say so.
 bool names_a_compiler(std::string_view name) {
@@ -143,16 +153,18 @@ bool names_a_compiler(std::string_view name) {
   if (contains(text, "_inductor/compile_fx.py") && function != std::string::npos) {
     return contains(text.substr(function), "compile");
   }
-  constexpr std::array<std::string_view, 10> kWords{"(dynamo_timed)",
-                                                    "nvrtc",
-                                                    "triton/compiler/",
-                                                    "triton/backends/",
-                                                    "_dynamo/convert_frame.py",
-                                                    "compile_fx",
-                                                    "torch/utils/cpp_extension.py",
-                                                    "cupy/cuda/compiler.py",
-                                                    "numba/core/compiler",
-                                                    "numba/cuda/compiler"};
+  if (function != std::string::npos &&
+      (contains(text, "triton/compiler/") || contains(text, "triton/backends/"))) {
+    return is_triton_compiling(std::string_view(text).substr(function + 3));
+  }
+  constexpr std::array<std::string_view, 8> kWords{"(dynamo_timed)",
+                                                   "nvrtc",
+                                                   "_dynamo/convert_frame.py",
+                                                   "compile_fx",
+                                                   "torch/utils/cpp_extension.py",
+                                                   "cupy/cuda/compiler.py",
+                                                   "numba/core/compiler",
+                                                   "numba/cuda/compiler"};
   return says_what_it_compiles(name) ||
          std::ranges::any_of(kWords, [&](std::string_view word) { return contains(text, word); });
 }

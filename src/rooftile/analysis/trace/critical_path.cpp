@@ -42,6 +42,10 @@ PathKind path_kind(IdleCause cause) {
       return PathKind::pause;
     case IdleCause::unrecorded_work:
       return PathKind::unrecorded;
+    case IdleCause::migration:
+      return PathKind::copy;
+    case IdleCause::unknown:
+      return PathKind::unknown;
     default:
       return PathKind::host;
   }
@@ -280,8 +284,13 @@ void PathWalk::go_back_on_gpu() {
     return add_pause(gpu_end(activity_));
   }
   if (call == kNone) {
-    add(PathKind::unknown, window_.start, 0);
-    return;
+    // What had ended before says how the GPU came here.
+    const std::uint32_t before = replay_.last_ended(at_);
+    if (before == kNone || before == position || gpu_end(before) <= window_.start) {
+      return add(PathKind::unknown, window_.start, 0);
+    }
+    activity_ = before;
+    return add_pause(gpu_end(before));
   }
   // The call and the usual latency; what is beyond held the launched work up unseen.
   const Nanoseconds through =

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "rooftile/analysis/trace/seconds.h"
+#include "rooftile/base/text.h"
 
 namespace rooftile::trace {
 namespace {
@@ -205,6 +206,8 @@ AllocatorUse tabulate_allocator(const HostView& view, std::int32_t device) {
     if (wait.cause != IdleCause::allocator || !is_in_steps(view, wait.start)) continue;
     const CallKind kind = view.links.kind_of_call(view.timeline, wait.row);
     ++(kind == CallKind::release ? use.frees : use.mallocs);
+    const std::string_view name = view.timeline.strings[view.timeline.calls.name[wait.row]];
+    if (contains(name, "llocAsync") || contains(name, "AllocFromPool")) ++use.from_pool;
     use.blocked += to_seconds(view.timeline.calls.time.duration(wait.row));
     use.exposed += to_seconds(wait.exposed);
   }

@@ -24,6 +24,7 @@ namespace {
 constexpr Nanoseconds kLongStretch = 1'000'000;
 constexpr Nanoseconds kMostBuckets = Nanoseconds{1} << 22;
 constexpr std::size_t kMostWork = 64;
+constexpr Nanoseconds kUnknownLength = std::numeric_limits<Nanoseconds>::max() / 8;
 // Of a stretch: what a name must cover.
 constexpr double kMostOfIt = 0.5;
 // Enclosing intervals looked at for a name.
@@ -273,11 +274,31 @@ class FirstCalls {
            std::ranges::binary_search(calls_, std::pair(start_of(call), call));
   }
 
-  // The name of the kernel that the thread launches next after `at`, for the first time in a
-  // recording that shows CUDA or a library starting; 0 where it is no such kernel. Without
-  // operators nothing else tells first calls from other work; beside them only Triton's kernels are
-  // loaded where no operator is around.
-  std::uint32_t next_first_kernel(Nanoseconds at, std::uint16_t thread) const {
+  // Whether the host takes about as long before other launches of the kernel as before this one,
+  // its first: that is no set-up.
+  bool recurs(std::uint32_t first, Nanoseconds length) const {
+    const auto kernel = kernels_.find(first);
+    if (kernel == kernels_.end()) return false;
+    std::vector<Nanoseconds> before;
+    std::uint32_t last = kNone;
+    for (std::uint32_t row = 0; row < timeline_.gpu.time.size(); ++row) {
+      const std::uint32_t call = links_.gpu_call[row];
+      const bool is_other = timeline_.gpu.name[row] == kernel->second && call != first;
+      if (!is_other || call == kNone || call == last) continue;
+      before.push_back(time_before(call));
+      last = call;
+    }
+    if (before.empty()) return false;
+    const auto middle = before.begin() + static_cast<std::ptrdiff_t>(before.size() / 2);
+    std::nth_element(before.begin(), middle, before.end());
+    return 4 * *middle >= 3 * length;
+  }
+
+  // The name of the kernel that the thread launches next after `at`, for the first time and not
+  // again and again after about `length`, in a recording that shows CUDA or a library starting; 0
+  // where it is no such kernel. Without operators nothing else tells first calls from other work;
+  // beside them only Triton's kernels are loaded where no operator is around.
+  std::uint32_t next_first_kernel(Nanoseconds at, std::uint16_t thread, Nanoseconds length) const {
     constexpr int kMostLooks = 64;
     auto launch = std::ranges::lower_bound(launches_, std::pair(at, 0U));
     const auto is_kernel = [&](std::uint32_t call) {
@@ -290,6 +311,7 @@ class FirstCalls {
     if (launch == launches_.end() || !is_cold()) return 0;
     const auto kernel = kernels_.find(launch->second);
     if (kernel == kernels_.end()) return 0;
+    if (recurs(launch->second, length)) return 0;
     const bool is_triton = timeline_.strings[kernel->second].starts_with("triton_");
     return !has_operators_ || (is_triton && launch->first == at) ? kernel->second : 0;
   }
@@ -314,7 +336,8 @@ class FirstCalls {
       const CallKind kind = links_.kind_of_call(timeline_, call->second);
       if (kind != CallKind::launch || timeline_.ops.time.start(op) < start) return false;
     }
-    return timeline_.ops.time.duration(op) >= kFarLonger * usual_time;
+    return timeline_.ops.time.duration(op) >= kFarLonger * usual_time &&
+           !recurs(call->second, end - start);
   }
 
   // From the start of `op` to its first launch, where that starts a kernel for the first time and
@@ -334,7 +357,8 @@ class FirstCalls {
       late.end = start_of(call);
     }
     const bool is_late = launch != kNone && late.span() >= kFarLonger * usual_time &&
-                         std::ranges::binary_search(calls_, std::pair(late.end, launch));
+                         std::ranges::binary_search(calls_, std::pair(late.end, launch)) &&
+                         !recurs(launch, late.span());
     return is_late ? late : Window{start, start};
   }
 
@@ -356,6 +380,24 @@ class FirstCalls {
   static constexpr Nanoseconds kFarLonger = 5;
 
   Nanoseconds start_of(std::uint32_t call) const { return timeline_.calls.time.start(call); }
+  // Since the launch before, on the same thread, or the start of the operator around; 0 without
+  // one.
+  Nanoseconds time_before(std::uint32_t launch) const {
+    constexpr int kMostLooks = 64;
+    auto before = std::ranges::lower_bound(launches_, std::pair(start_of(launch), launch));
+    for (int looks = 0; before != launches_.begin() && looks < kMostLooks; ++looks) {
+      --before;
+      if (timeline_.calls.thread[before->second] != timeline_.calls.thread[launch]) continue;
+      Nanoseconds from = timeline_.calls.time.end(before->second);
+      for (std::uint32_t op = links_.call_op[launch]; op != kNone; op = links_.op_parent[op]) {
+        const bool is_op = links_.kind_of_op(timeline_, op) == RangeKind::operation;
+        const Nanoseconds start = timeline_.ops.time.start(op);
+        if (is_op && start <= start_of(launch)) from = std::max(from, start);
+      }
+      return start_of(launch) - from;
+    }
+    return 0;
+  }
   // Milliseconds in a call that loads, or in a kernel's first launch: later ones take microseconds.
   bool is_cold() const {
     constexpr Nanoseconds kLong = 5'000'000;
@@ -463,7 +505,7 @@ class Namer {
       name.text = timeline_.strings[timeline_.ops.name[name.row]];
       name.library = {};
     } else if (is_work) {
-      if (const std::uint32_t kernel = first_calls_.next_first_kernel(end, thread)) {
+      if (const std::uint32_t kernel = first_calls_.next_first_kernel(end, thread, end - start)) {
         name.cause = IdleCause::module_loading;
         name.text = timeline_.strings[kernel];
         name.library = {};
@@ -582,6 +624,12 @@ bool takes_far_too_long(const Timeline& timeline, const HostWait& wait) {
   return busy < length / kMostBusy;
 }
 
+bool takes_memory(const Timeline& timeline, const Links& links, const HostWait& wait) {
+  if (!wait.is_call) return false;
+  const CallKind kind = links.kind_of_call(timeline, wait.row);
+  return kind == CallKind::allocation || kind == CallKind::release;
+}
+
 // Each node of a graph takes the call one to two microseconds where a profiler records it.
 bool launches_large_graph(const Timeline& timeline, const Links& links, std::uint32_t call) {
   constexpr Nanoseconds kMostPerNode = 4'000;
@@ -619,7 +667,7 @@ void add_other_work(const Timeline& timeline, const Links& links, std::vector<Ho
     }
     // Compiling ends as the module is loaded; work that ends before is something else.
     const bool loads_next = wait != waits.end() && wait->cause == IdleCause::module_loading &&
-                            wait->start == stretch.end;
+                            wait->start == stretch.end && !takes_memory(timeline, links, *wait);
     if (loads_next && (name.text.empty() || name.until > stretch.end)) {
       name.cause = IdleCause::module_loading;
     }
@@ -664,7 +712,8 @@ void set_library_start_apart(const Timeline& timeline, const Links& links,
     const bool is_set_up =
         first_calls.sets_library_up(links.call_op[wait.row]) ||
         takes_far_too_long(timeline, wait) ||
-        (!first_calls.has_operators() && first_calls.next_first_kernel(wait.end, wait.thread) != 0);
+        (!first_calls.has_operators() && wait.end - wait.start >= kLongStretch &&
+         first_calls.next_first_kernel(wait.end, wait.thread, kUnknownLength) != 0);
     if (is_set_up) wait.cause = IdleCause::module_loading;
   }
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/trace/host_parts.h"
+
 namespace rooftile::trace {
 namespace {
 
@@ -10,6 +12,9 @@ namespace {
 constexpr Nanoseconds kLongestLatency = 100'000;
 // The launch of a graph of thousands of nodes takes the GPU longer.
 constexpr Nanoseconds kLongestGraphLatency = 1'000'000;
+// Longer than the driver takes to handle the page faults of a batch and to move it, and to begin
+// anew on a GPU that had run out of work; assumed.
+constexpr Nanoseconds kLongestRestart = 1'000'000;
 // How long a driver that submits launches in batches keeps them; assumed.
 constexpr Nanoseconds kLongestBatch = 10'000'000;
 
@@ -98,7 +103,8 @@ class GapExplainer {
         other_gpus_(work_of_other_gpus(timeline, track)),
         latency_(usual_latency(timeline, links, track, split)),
         launches_(launch_times(timeline, links, track)),
-        first_(first_activities(timeline, links)) {
+        first_(first_activities(timeline, links)),
+        host_parts_(timeline, links) {
     for (const Gap& gap : split.gaps) idle_.add(gap.start, gap.end);
     find_leads();
   }
@@ -106,17 +112,22 @@ class GapExplainer {
   std::vector<IdlePiece> explain() {
     for (const Gap& gap : split_.gaps) {
       pass_waits(gap.start);
+      const std::size_t first = pieces_.size();
       explain(gap);
+      set_apart_from_launching(gap, first);
     }
     return std::move(pieces_);
   }
 
  private:
   void explain(const Gap& gap);
+  void explain_migration(const Gap& gap);
+  void set_apart_from_launching(const Gap& gap, std::size_t first);
   bool is_start_up(const Gap& gap) const;
   void explain_by_host(const Gap& gap, std::uint32_t call);
   Nanoseconds explain_by_waits(Nanoseconds start, Nanoseconds end, IdleCause otherwise);
-  void explain_queued(Nanoseconds start, Nanoseconds end, IdleCause usual, bool is_graph);
+  void explain_queued(Nanoseconds start, Nanoseconds end, IdleCause usual, std::uint32_t call);
+  std::uint32_t wait_right_before(Nanoseconds called) const;
 
   // When the GPU had work in its queue: a launch that waited there, behind other work and not for
   // an event on an idle GPU, or a wait of the host.
@@ -200,7 +211,8 @@ class GapExplainer {
   Nanoseconds latency_;
   std::vector<LaunchTimes> launches_;
   std::vector<std::uint32_t> first_;  // activity of each call
-  std::vector<Nanoseconds> leads_;    // times at which the host is ahead of the GPU, sorted
+  HostParts host_parts_;
+  std::vector<Nanoseconds> leads_;  // times at which the host is ahead of the GPU, sorted
   Credits credits_;
   Cover idle_;
   std::size_t next_ = 0;  // the first wait that is not over
@@ -233,7 +245,48 @@ void GapExplainer::explain(const Gap& gap) {
   }
   const std::uint32_t call = links_.gpu_call[track_.rows[gap.next]];
   if (call != kNone) return explain_by_host(gap, call);
+  if (is_migrated(timeline_, track_.rows[gap.next])) return explain_migration(gap);
   add_work(explain_by_waits(gap.start, gap.end, IdleCause::unknown), gap.end, IdleCause::unknown);
+}
+
+// No call starts it: one side touched the pages, or the driver moves them ahead.
+void GapExplainer::explain_migration(const Gap& gap) {
+  if (gap.end - gap.start <= kLongestRestart) {
+    pieces_.push_back({gap.start, gap.end, IdleCause::migration, kNone});
+    return;
+  }
+  const bool has_host = timeline_.calls.time.size() > 0;
+  const IdleCause rest = has_host ? IdleCause::host_work : IdleCause::unknown;
+  add_work(explain_by_waits(gap.start, gap.end, rest), gap.end, rest);
+}
+
+// Of the pieces from `first` on, those that the launches do not cause.
+void GapExplainer::set_apart_from_launching(const Gap& gap, std::size_t first) {
+  if (gap.next == track_.rows.size()) return;
+  const std::uint32_t call = links_.gpu_call[track_.rows[gap.next]];
+  if (call == kNone) return;
+  const std::uint16_t thread = timeline_.calls.thread[call];
+  const bool is_copy = timeline_.gpu.kind[track_.rows[gap.next]] == GpuKind::copy;
+  const std::vector<IdlePiece> whole(pieces_.begin() + static_cast<std::ptrdiff_t>(first),
+                                     pieces_.end());
+  pieces_.resize(first);
+  for (const IdlePiece& piece : whole) {
+    Nanoseconds at = piece.start;
+    const auto add = [&](Nanoseconds until, IdleCause cause) {
+      if (until > at) pieces_.push_back({at, until, cause, piece.wait});
+      at = until;
+    };
+    // From the call on it is the launch's, or the copy's.
+    const Nanoseconds until = std::min(piece.end, timeline_.calls.time.start(call));
+    if (piece.cause == IdleCause::launch && piece.start < until) {
+      for (const HostPart& part : host_parts_.within(thread, piece.start, until)) {
+        add(part.start, IdleCause::launch);
+        add(part.end, part.cause);
+      }
+      add(until, IdleCause::launch);
+    }
+    add(piece.end, piece.cause == IdleCause::launch && is_copy ? IdleCause::copy : piece.cause);
+  }
 }
 
 // Pieces for [start, end) up to the returned time, from where no wait remains.
@@ -287,15 +340,31 @@ void GapExplainer::explain_by_host(const Gap& gap, std::uint32_t call) {
   const Nanoseconds launched = std::clamp(std::max(returned, called + latency_), at, gap.end);
   add_work(at, launched, IdleCause::launch);
   explain_queued(launched, gap.end,
-                 called > gap.start ? IdleCause::launch : IdleCause::between_kernels,
-                 links_.kind_of_call(timeline_, call) == CallKind::graph_launch);
+                 called > gap.start ? IdleCause::launch : IdleCause::between_kernels, call);
+}
+
+// The wait for the GPU after which the thread launched nothing until then; kNone without one.
+std::uint32_t GapExplainer::wait_right_before(Nanoseconds called) const {
+  const auto after = std::ranges::upper_bound(waits_, called, {}, &HostWait::end);
+  if (after == waits_.begin() || !is_for_gpu(*(after - 1))) return kNone;
+  const auto launch =
+      std::ranges::lower_bound(launches_, (after - 1)->end, {}, &LaunchTimes::called);
+  if (launch == launches_.end() || launch->called < called) return kNone;
+  return static_cast<std::uint32_t>(after - 1 - waits_.begin());
 }
 
 // The work was with the GPU and did not start.
 void GapExplainer::explain_queued(Nanoseconds start, Nanoseconds end, IdleCause usual,
-                                  bool is_graph) {
+                                  std::uint32_t call) {
+  const bool is_graph = links_.kind_of_call(timeline_, call) == CallKind::graph_launch;
   if (end - start <= (is_graph ? kLongestGraphLatency : kLongestLatency)) {
     add_work(start, end, usual);
+    return;
+  }
+  // A GPU that ran out of work for the host's wait takes longer to begin anew.
+  const std::uint32_t wait = wait_right_before(timeline_.calls.time.start(call));
+  if (wait != kNone && end - start <= kLongestRestart) {
+    pieces_.push_back({start, end, waits_[wait].cause, wait});
     return;
   }
   if (timeline_.submits_in_batches && end - start <= kLongestBatch) {

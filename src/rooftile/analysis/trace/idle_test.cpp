@@ -49,6 +49,69 @@ kernel 7 50us 10us b corr=2
             (Causes{{IdleCause::launch, 40'000}, {IdleCause::outside, 40'000}}));
 }
 
+// A program that calls CUDA itself does something else between two calls 40 us apart.
+TEST(Idle, CodeBetweenCallsIsNoLaunching) {
+  EXPECT_EQ(explain(R"(
+call main 0us 5us cudaLaunchKernel corr=1
+kernel 7 10us 10us a corr=1
+call main 45us 5us cudaLaunchKernel corr=2
+kernel 7 55us 10us b corr=2
+)")
+                .causes,
+            (Causes{{IdleCause::launch, 10'000 + 10'000}, {IdleCause::host_work, 25'000}}));
+}
+
+// An operator that starts nothing on the GPU, as one on tensors of the CPU, is such code where it
+// is long; Python between two operators is how a framework launches.
+TEST(Idle, LongOperatorsThatLaunchNothingAreNoLaunching) {
+  EXPECT_EQ(
+      explain(R"(
+op main 0us 20us aten::mul
+call main 0us 5us cudaLaunchKernel corr=1
+kernel 7 10us 10us a corr=1
+op main 120us 20us aten::mul
+call main 125us 5us cudaLaunchKernel corr=2
+kernel 7 135us 10us b corr=2
+op main 150us 250us aten::sort
+op main 420us 20us aten::mul
+call main 425us 5us cudaLaunchKernel corr=3
+kernel 7 435us 10us c corr=3
+)")
+          .causes,
+      (Causes{{IdleCause::launch, 10'000 + 115'000 + 40'000}, {IdleCause::host_work, 250'000}}));
+}
+
+TEST(Idle, CallsThatCopyAreNoLaunching) {
+  EXPECT_EQ(explain(R"(
+call main 0us 5us cudaLaunchKernel corr=1
+kernel 7 10us 10us a corr=1
+call main 20us 20us cudaMemcpyAsync corr=2
+copy 7 45us 5us HtoD corr=2
+call main 44us 5us cudaLaunchKernel corr=3
+kernel 7 55us 10us b corr=3
+)")
+                .causes,
+            (Causes{{IdleCause::launch, 14'000},
+                    {IdleCause::copy, 20'000},
+                    {IdleCause::between_kernels, 6'000}}));
+}
+
+// The CPU reads what the kernel wrote, one fault after another, and then computes for 2 ms.
+TEST(Idle, MigrationsOfManagedMemory) {
+  EXPECT_EQ(explain(R"(
+call main 0us 5us cudaLaunchKernel corr=1
+kernel 7 10us 10us a corr=1
+call main 15us 10us cudaDeviceSynchronize
+copy 17 320us 20us migrationDtoH
+copy 17 640us 20us migrationDtoH
+copy 17 2660us 20us migrationDtoH
+)")
+                .causes,
+            (Causes{{IdleCause::launch, 10'000},
+                    {IdleCause::migration, 600'000},
+                    {IdleCause::host_work, 2'000'000}}));
+}
+
 // Without the wait the host would have launched 50 us earlier, while kernel a still ran.
 TEST(Idle, AWaitIsToBlameForTheWorkAfterIt) {
   const Explained explained = explain(R"(

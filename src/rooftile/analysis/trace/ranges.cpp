@@ -159,7 +159,9 @@ Seconds idle_between_collectives(const Timeline& timeline, const GpuTrack& track
   constexpr Nanoseconds kNoLayer = 50'000;  // of one of those: no computation of a model
   Cover idle;
   for (const IdlePiece& piece : pieces) {
-    const bool is_hosts = piece.cause == IdleCause::launch ||
+    const bool is_between_calls = piece.wait == kNone && (piece.cause == IdleCause::host_work ||
+                                                          piece.cause == IdleCause::copy);
+    const bool is_hosts = piece.cause == IdleCause::launch || is_between_calls ||
                           piece.cause == IdleCause::synchronization ||
                           piece.cause == IdleCause::between_kernels;
     if (is_hosts) idle.add(piece.start, piece.end);

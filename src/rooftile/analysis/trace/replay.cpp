@@ -84,6 +84,7 @@ void Replay::add_activities(const BusySplit& split) {
     const std::uint16_t stream = timeline_.gpu.stream[track_.rows[i]];
     activities_.push_back(activity_of(i, before[stream]));
     before[stream] = i;
+    if (is_migrated(timeline_, track_.rows[i])) continue;  // nothing launches or awaits it
     if (steps_.contains(called(i))) {
       events_.push_back({called(i), EventKind::launch, static_cast<std::uint32_t>(i)});
     } else if (called(i) < steps_.start) {
@@ -133,7 +134,8 @@ void Replay::wait_for_other_stream(std::size_t position, Activity& activity) con
   for (int looks = 0; looks < kMostLooks && at != by_end_.begin(); ++looks) {
     const std::uint32_t other = *--at;
     if (started - end(other) > kLongDelay) return;
-    const bool is_elsewhere = timeline_.gpu.stream[track_.rows[other]] != activity.stream;
+    const bool is_elsewhere = timeline_.gpu.stream[track_.rows[other]] != activity.stream &&
+                              !is_migrated(timeline_, track_.rows[other]);
     if (!is_elsewhere || called(other) > called(position)) continue;
     activity.after = other;
     activity.lag = started - end(other);
@@ -147,7 +149,7 @@ std::uint32_t Replay::awaited_by(const HostWait& wait) const {
                        [&](Nanoseconds time, std::uint32_t other) { return time < end(other); });
   for (int looks = 0; looks < kMostLooks && at != by_end_.begin(); ++looks) {
     const std::uint32_t other = *--at;
-    if (called(other) < wait.start) return other;
+    if (called(other) < wait.start && !is_migrated(timeline_, track_.rows[other])) return other;
   }
   return kNone;
 }

@@ -41,6 +41,8 @@ TimeBreakdown breakdown(const Window& window, const BusySplit& split,
   time.exposed_communication = to_seconds(split.exposed_communication);
   time.copy = to_seconds(split.copy);
   time.exposed_copy = to_seconds(split.exposed_copy);
+  time.exposed_fill = to_seconds(split.exposed_fill);
+  time.exposed_migration = to_seconds(split.exposed_migration);
   time.idle = to_seconds(window.span() - split.busy);
   for (const auto& [cause, length] : idle_by_cause(pieces, window)) {
     time.idle_by_cause[cause] = to_seconds(length);

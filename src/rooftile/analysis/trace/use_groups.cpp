@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "rooftile/analysis/mangled_name.h"
 #include "rooftile/analysis/trace/gain.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
@@ -128,6 +129,20 @@ bool uses_torch(const TraceSummary& trace) {
          });
 }
 
+bool is_own_kernel(const KernelUse& kernel) {
+  const std::string_view name = std::string_view(kernel.name).substr(0, kernel.name.find('('));
+  const bool is_function = name.find_first_of("<:") == std::string_view::npos;
+  return kernel.facts.library.empty() &&
+         (kernel.facts.kernel_class == KernelClass::unknown || is_function);
+}
+
+bool slows_host(const TraceSummary& trace) {
+  return trace.has_stacks ||
+         (trace.format == "Nsight Systems" && std::ranges::any_of(trace.ops, [](const OpUse& use) {
+            return use.name.starts_with("aten::");
+          }));
+}
+
 std::optional<Dtype> operand_dtype(const OpUse* use, const KernelUse& kernel) {
   if (kernel.facts.dtype) return kernel.facts.dtype;
   if (use == nullptr) return std::nullopt;
@@ -155,6 +170,8 @@ std::string kernels_text(const UseGroup& group) {
 }
 
 std::string short_kernel_name(std::string_view name) {
+  const std::string plain = function_of_mangled(name);
+  if (!plain.empty()) return quoted(plain, kLongestName);
   const std::size_t open = name.find('<');
   std::string_view text = trim(name.substr(0, open));
   if (open != std::string_view::npos && is_generic(text)) {

@@ -38,6 +38,14 @@ bool is_matrix_kernel(const KernelUse& kernel);
 // Whether PyTorch ran the program, by its operators or its kernels.
 bool uses_torch(const TraceSummary& trace);
 
+// A kernel that the program brings: one of a name that no library has, or a plain function, as
+// those of Triton and C are. Inductor's begin with "triton_".
+bool is_own_kernel(const KernelUse& kernel);
+
+// Whether the recorder slows the host for several times what launching costs: Python stacks, or a
+// range of Nsight Systems for each operator (torch.autograd.profiler.emit_nvtx).
+bool slows_host(const TraceSummary& trace);
+
 // One row or column: matrix-vector products read every weight once and gain nothing from Tensor
 // Cores. By the kernel's name, for where no shape is recorded.
 bool is_vector_kernel(const KernelUse& kernel);

@@ -103,7 +103,8 @@ TEST(NsysReader, ReadsCopiesAndFills) {
       {"2,NULL,NULL", {CopyKind::device_to_host, false, 4096}, "Memcpy DtoH"},
       {"8,2,2", {CopyKind::device_to_device, false, 4096}, "Memcpy DtoD"},
       {"10,2,2", {CopyKind::peer_to_peer, false, 4096}, "Memcpy PtoP"},
-      {"11,NULL,NULL", {CopyKind::host_to_device, false, 4096}, "Memcpy HtoD"},
+      {"11,NULL,NULL", {CopyKind::migration_to_device, false, 4096}, "Migration HtoD"},
+      {"12,NULL,NULL", {CopyKind::migration_to_host, false, 4096}, "Migration DtoH"},
       {"99,7,7", {CopyKind::unknown, false, 4096}, "Memcpy"}};
   std::string sql = empty_export() +
                     "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY(start, end, deviceId, streamId,"

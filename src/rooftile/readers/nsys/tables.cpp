@@ -30,14 +30,15 @@ bool is_mark(std::int64_t type) { return type == 34 || type == 65; }
 
 // ENUM_CUDA_MEMCPY_OPER, by id; arrays count as device memory.
 constexpr std::array<CopyKind, 14> kCopyKinds{
-    CopyKind::unknown,          CopyKind::host_to_device,   CopyKind::device_to_host,
-    CopyKind::host_to_device,   CopyKind::device_to_host,   CopyKind::device_to_device,
-    CopyKind::device_to_device, CopyKind::device_to_device, CopyKind::device_to_device,
-    CopyKind::host_to_host,     CopyKind::peer_to_peer,     CopyKind::host_to_device,
-    CopyKind::device_to_host,   CopyKind::device_to_device};
+    CopyKind::unknown,           CopyKind::host_to_device,   CopyKind::device_to_host,
+    CopyKind::host_to_device,    CopyKind::device_to_host,   CopyKind::device_to_device,
+    CopyKind::device_to_device,  CopyKind::device_to_device, CopyKind::device_to_device,
+    CopyKind::host_to_host,      CopyKind::peer_to_peer,     CopyKind::migration_to_device,
+    CopyKind::migration_to_host, CopyKind::device_to_device};
 // Spelled like the names that Kineto gives to copies, by CopyKind.
-constexpr std::array<std::string_view, 6> kCopyNames{"Memcpy",      "Memcpy HtoD", "Memcpy DtoH",
-                                                     "Memcpy DtoD", "Memcpy PtoP", "Memcpy HtoH"};
+constexpr std::array<std::string_view, 8> kCopyNames{
+    "Memcpy",      "Memcpy HtoD", "Memcpy DtoH",    "Memcpy DtoD",
+    "Memcpy PtoP", "Memcpy HtoH", "Migration HtoD", "Migration DtoH"};
 
 std::uint32_t narrow(std::int64_t value) {
   constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();

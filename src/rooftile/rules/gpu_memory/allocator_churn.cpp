@@ -29,7 +29,8 @@ PyTorch could not use.
 ## How to fix
 No `torch.cuda.empty_cache()` in the loop. `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` where shapes
 vary; a slightly smaller batch where memory runs out; one first step at the largest size. A program without
-PyTorch allocates once, or takes memory from a pool: `cudaMallocAsync`.
+PyTorch allocates once, or takes memory from a pool: `cudaMallocAsync`. The pool gives its memory back to the
+driver at each synchronisation, unless `cudaMemPoolAttrReleaseThreshold` is raised.
 
 ## How the saving is estimated
 From a trace: the GPU's idle time that follows from the calls; the low end is half of it. From a script alone
@@ -43,6 +44,7 @@ nothing is estimated.
 ## Evidence
 - PyTorch CUDA semantics note, "Memory management" and "Optimizing memory usage with
   PYTORCH_CUDA_ALLOC_CONF"; `torch.cuda.empty_cache`.
+- NVIDIA CUDA C++ programming guide, "Stream Ordered Memory Allocator": release threshold of a pool.
 )md";
 
 constexpr std::int64_t kHabit = 10, kOften = 50;
@@ -62,6 +64,16 @@ bool may_be_a_start(const TraceSummary& trace) {
 Fix propose(const TraceSummary& trace) {
   // PyTorch's allocator asks for large blocks, and frees before it asks again and again.
   const bool is_own = trace.allocator.frees == 0 && trace.allocator.mallocs >= kOften;
+  if (2 * trace.allocator.from_pool > trace.allocator.mallocs) {
+    return {
+        "Let the pool keep its memory over synchronisations (cudaMemPoolSetAttribute, "
+        "cudaMemPoolAttrReleaseThreshold: by default it goes back to the driver at each), or "
+        "allocate once",
+        Exactness::bit_exact};
+  }
+  if (is_own && !uses_torch(trace)) {
+    return {"Allocate one block for all of it and use parts of that", Exactness::bit_exact};
+  }
   if (is_own || !uses_torch(trace)) {
     return {"Allocate once and use the memory again, or take it from a pool (cudaMallocAsync)",
             Exactness::bit_exact};
@@ -80,7 +92,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
       trace,
       fmt::format("the allocator calls the driver{} ({}, {}), and the GPU idles {}",
                   trace.steps.durations.empty() ? " again and again" : " inside the steps",
-                  count_text(trace, allocator.mallocs, "cudaMalloc"),
+                  count_text(trace, allocator.mallocs,
+                             2 * allocator.from_pool > allocator.mallocs ? "cudaMallocAsync"
+                                                                         : "cudaMalloc"),
                   count_text(trace, allocator.frees, "cudaFree"),
                   cost_text(trace, allocator.exposed)),
       propose(trace), gain_of_idle_time(trace, Remedy::no_allocation, allocator.exposed));

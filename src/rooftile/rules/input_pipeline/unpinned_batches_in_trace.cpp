@@ -6,6 +6,7 @@
 #include "rooftile/analysis/trace/benchmarks.h"
 #include "rooftile/analysis/trace/host_copies.h"
 #include "rooftile/base/quantity_text.h"
+#include "rooftile/base/text.h"
 #include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
@@ -42,10 +43,33 @@ const HostWorkUse* work_that_makes(const TraceSummary& trace, const HostCopy& co
   return found == trace.host_work.end() ? nullptr : &*found;
 }
 
+// As much goes to the GPU as comes back, in copies of as many bytes, again and again: the same
+// arrays go round by round, in a program that copies by itself. Of a network the results are other
+// data.
+bool goes_round(const TraceSummary& trace) {
+  if (uses_torch(trace)) return false;
+  constexpr std::int64_t kFewest = 10;
+  constexpr double kLeast = 1 << 20, kSame = 0.1;  // bytes of a copy; of the sum
+  double up = 0, down = 0;
+  std::int64_t ups = 0, downs = 0;
+  for (const CopyUse& use : trace.copies) {
+    const bool is_up = use.shape.kind == CopyKind::host_to_device;
+    if (!is_up && use.shape.kind != CopyKind::device_to_host) continue;
+    (is_up ? up : down) += static_cast<double>(use.shape.bytes);
+    (is_up ? ups : downs) += use.count;
+  }
+  const double larger = std::max(up, down);
+  return std::min(ups, downs) >= kFewest &&
+         larger >= kLeast * static_cast<double>(std::max(ups, downs)) &&
+         std::abs(up - down) <= kSame * larger &&
+         10 * std::abs(ups - downs) <= std::max(ups, downs);
+}
+
 // Steps can copy while another computes. A single pass needs what it copies.
 Range<Seconds> saving_of_copying(const TraceSummary& trace, const HostCopy& copy,
                                  const Device& device) {
   if (is_of_small_copies(copy)) return {Seconds(0), 0.5 * copy.exposed, copy.exposed};
+  if (goes_round(trace)) return {0.5 * copy.exposed, 0.9 * copy.exposed, copy.exposed};
   const bool has_steps = trace.steps.durations.size() > 1;
   const Seconds low = faster_copies(copy, device, kAttained);
   const bool is_known = device.pcie_bandwidth.has_value();
@@ -84,7 +108,26 @@ Fix propose_for_small(const TraceSummary& trace, const HostCopy& copy) {
           Exactness::bit_exact};
 }
 
+// OpenMP's and OpenACC's kernels are named after the function and the line.
+Fix keep_on_gpu(const TraceSummary& trace) {
+  const auto any_named = [&](auto is_named) {
+    return std::ranges::any_of(trace.orphans,
+                               [&](const KernelUse& kernel) { return is_named(kernel.name); });
+  };
+  std::string how = "one copy before the loop and one after it, from memory of cudaMallocHost";
+  if (any_named([](const std::string& name) { return name.starts_with("nvkernel_"); })) {
+    how = "OpenMP: a target data region around the loop";
+  } else if (any_named([](const std::string& name) { return name.ends_with("_gpu"); })) {
+    how = "OpenACC: a data region around the loop";
+  }
+  return {fmt::format("As many bytes go to the GPU as come back, round by round: where they are "
+                      "the same arrays, keep them there ({})",
+                      how),
+          Exactness::bit_exact};
+}
+
 Fix propose(const TraceSummary& trace, const HostCopy& copy) {
+  if (!is_of_small_copies(copy) && goes_round(trace)) return keep_on_gpu(trace);
   if (is_of_small_copies(copy)) return propose_for_small(trace, copy);
   if (!uses_torch(trace)) {
     return {
@@ -161,13 +204,22 @@ bool is_copied_once(const TraceSummary& trace, const HostCopy& copy) {
   return !uses_torch(trace) && trace.steps.durations.empty() && copy.count < kFew;
 }
 
+// A copy of a few bytes to the host is a wait for its result: launch/sync-every-step tells of it.
+bool is_told_as_wait(const TraceSummary& trace, const HostCopy& copy) {
+  return !copy.is_upload && is_of_small_copies(copy) &&
+         std::ranges::any_of(trace.syncs, [&](const SyncUse& sync) {
+           return sync.site == copy.site && contains(sync.call, "Memcpy") &&
+                  is_visible(trace, sync.exposed);
+         });
+}
+
 std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) {
   std::vector<TraceCase> cases;
   if (trace.kernels == 0) return cases;  // what they hold up was not recorded
   for (const auto& copies : {uploads(trace), downloads(trace)}) {
     for (const HostCopy& copy : copies) {
       if (!copy.pageable || !is_visible(trace, copy.exposed + copy.idle)) continue;
-      if (is_copied_once(trace, copy)) continue;
+      if (is_copied_once(trace, copy) || is_told_as_wait(trace, copy)) continue;
       const std::string direction = copy.is_upload ? "from" : "to";
       cases.push_back(
           {copy.site.op + place_text(copy.site) + direction, describe(input, trace, copy)});

@@ -16,8 +16,9 @@ constexpr std::string_view kDoc = R"md(
 ## What it finds
 A program in which the GPU is idle for a tenth of the time or more because the host launches kernels
 more slowly than the GPU runs them. Idle time for other causes (synchronisation, data loading,
-allocator, waiting for other ranks) is not counted; other rules tell of it. Nor is a program whose idle
-time is that of an optimizer with a kernel for each parameter.
+allocator, copies, the program's own code, waiting for other ranks) is not counted; other rules tell of it.
+Nor is a program whose idle time is that of an optimizer with a kernel for each parameter, or that waits for the
+GPU every few kernels: a CUDA graph between two waits saves next to nothing.
 
 ## Why it costs time
 In eager mode each operator costs the host some ten microseconds of Python, dispatch and launch.
@@ -33,8 +34,8 @@ kernels are long, something else keeps the host busy between launches: profile t
 By a replay of the recording in which operators cost the host nothing, held to the measured idle time:
 likely and high are at most what launching causes. Where the replay does not fit, high: the
 idle time that launching causes, less half a microsecond for each kernel, which remains between the
-kernels of a CUDA graph; low: half of that. With Python stacks recorded the low end is 0, because
-recording them slows the host itself.
+kernels of a CUDA graph; low: half of that. With Python stacks or a range for each
+operator (`emit_nvtx`) recorded the low end is 0, because recording them slows the host itself.
 
 ## When not to
 - Profiling slows the host. Record again without stacks and shapes before a large change.
@@ -86,12 +87,12 @@ Range<Seconds> saving_of(const TraceSummary& trace) {
     saved.high = std::min(saved.high, launching_idle(trace));
     saved.expected = std::min(saved.expected, saved.high);
     saved.low = std::min(saved.low, saved.expected);
-    if (trace.has_stacks) saved.low = std::min(saved.low, Seconds(0));
+    if (slows_host(trace)) saved.low = std::min(saved.low, Seconds(0));
     return saved;
   }
   const Seconds left = kGraphGap * static_cast<double>(kernels_of(trace));
   const Seconds most = std::max(Seconds(0), launching_idle(trace) - left);
-  return {trace.has_stacks ? Seconds(0) : 0.5 * most, 0.75 * most, most};
+  return {slows_host(trace) ? Seconds(0) : 0.5 * most, 0.75 * most, most};
 }
 
 Fix propose(const TraceSummary& trace, double short_share) {
@@ -176,6 +177,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   if (trace.launches + trace.graph_launches <= 0 || kernels < kFewKernels) return {};
   if (idle < kMinIdleShare * trace.time.span || idle > kLongestLaunch * kernels) return {};
   if (uses_torch(trace) && is_of_optimizer(trace, idle)) return {};
+  if (kernels_between_waits(trace)) return {};  // launch/sync-every-step tells of it
   const Range<Seconds> gain = saving_of(trace);
   if (!is_visible(trace, gain.expected)) return {};
   const double short_share = share_of_short_kernels(trace);
@@ -194,10 +196,11 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
       Evidence::published("2.9 µs kernels take 3.4 µs each in a CUDA graph",
                           "NVIDIA blog, Getting Started with CUDA Graphs")};
   for (Evidence& line : slow_operators(trace)) finding.evidence.push_back(std::move(line));
-  if (trace.has_stacks) {
-    finding.evidence.push_back(
-        Evidence::found("Python stacks were recorded, which slows the host: part of the idle time "
-                        "may be the profiler's"));
+  if (slows_host(trace)) {
+    finding.evidence.push_back(Evidence::found(
+        fmt::format("{} recorded, which slows the host: part of the idle time may be the "
+                    "profiler's",
+                    trace.has_stacks ? "Python stacks were" : "a range for each operator was")));
   }
   return {{"", std::move(finding)}};
 }

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -29,7 +31,8 @@ problems in one launch. A library chooses its grid by the sizes: more rows at a 
 
 ## How the saving is estimated
 High: the share of the SMs, or of the waves, that is idle, of the measured time. Low: 0, because a kernel
-that waits for memory needs not all SMs. A third is assumed likely.
+that waits for memory needs not all SMs. A third is assumed likely; of a kernel of fewer than 32 threads in all nine
+tenths, as it uses next to nothing of the GPU.
 
 ## When not to
 - Kernels of libraries: information, as their grid is not the program's to choose. The same where much of the
@@ -46,7 +49,9 @@ constexpr double kMinShare = threshold::kBeyondModelError;  // of the window
 constexpr double kMostOccupied = 0.75;  // of the SMs, or of the waves: above, little is idle
 constexpr double kMostWaves = 6;        // above, a tail costs little
 constexpr double kLikely = 1.0 / 3;
-constexpr double kMostOverlap = 0.1;  // of the kernel time
+constexpr double kWarp = 32;
+constexpr double kLikelyOfSerial = 0.9;  // of a kernel of fewer threads than a warp
+constexpr double kMostOverlap = 0.1;     // of the kernel time
 constexpr Seconds kLong = microseconds(5);
 
 bool is_candidate(const KernelUse& kernel) {
@@ -54,15 +59,6 @@ bool is_candidate(const KernelUse& kernel) {
   return kernel_class != KernelClass::communication && kernel_class != KernelClass::copy &&
          kernel_class != KernelClass::fill && kernel.count > 0 &&
          kernel.time >= kLong * static_cast<double>(kernel.count);
-}
-
-// A kernel that the program brings: one of a name that no library has, or a plain function, as
-// those of Triton and C are. Inductor's begin with "triton_".
-bool is_own(const KernelUse& kernel) {
-  const std::string_view name = std::string_view(kernel.name).substr(0, kernel.name.find('('));
-  const bool is_function = name.find_first_of("<:") == std::string_view::npos;
-  return kernel.facts.library.empty() &&
-         (kernel.facts.kernel_class == KernelClass::unknown || is_function);
 }
 
 double blocks_of(const LaunchShape& launch) {
@@ -77,13 +73,13 @@ struct Occupied {
   std::string waves;
 };
 
-Occupied occupied_by(const KernelUse& kernel, const Device& device) {
+Occupied occupied_in_waves(const KernelUse& kernel, const Device& device) {
   const double blocks = blocks_of(kernel.launch), sms = device.sms;
-  if (blocks < sms) return {blocks / sms, ""};
+  if (blocks < sms) return {};
   // Where an SM holds more blocks, those of the last wave run faster.
   constexpr double kFewPerSm = 2;
   const auto waves = block_waves(kernel.launch, device);
-  const bool is_judged = is_own(kernel) && !is_matrix_kernel(kernel) && waves &&
+  const bool is_judged = is_own_kernel(kernel) && !is_matrix_kernel(kernel) && waves &&
                          waves->per_sm <= kFewPerSm && waves->waves > 1 &&
                          waves->waves <= kMostWaves;
   if (!is_judged) return {};
@@ -105,12 +101,13 @@ struct Launches {
   Seconds time, idle;  // of the window
 };
 
-std::vector<Launches> launches_of(const TraceSummary& trace, const Device& device) {
+template <class OccupiedBy>
+std::vector<Launches> launches_of(const TraceSummary& trace, OccupiedBy occupied_by) {
   std::map<std::pair<std::string, std::string>, Launches> by_name;
   const auto add = [&](const KernelUse& kernel) {
     const double blocks = blocks_of(kernel.launch);
     if (blocks < 1 || !is_candidate(kernel)) return;
-    const Occupied occupied = occupied_by(kernel, device);
+    const Occupied occupied = occupied_by(kernel);
     if (occupied.share > kMostOccupied) return;
     Launches& all = by_name[{kernel.name, occupied.waves}];
     const Seconds time = kernel.time * table_part(trace);
@@ -129,32 +126,48 @@ std::vector<Launches> launches_of(const TraceSummary& trace, const Device& devic
   return all;
 }
 
-std::string blocks_words(const Launches& launches, const Device& device) {
-  if (!launches.waves.empty()) return launches.waves;
-  const std::string fewest =
-      launches.fewest < launches.most ? fmt::format("{:.0f} to ", launches.fewest) : "";
-  return fmt::format("starts {}{:.0f} {} on a GPU of {} SMs", fewest, launches.most,
-                     launches.most == 1 ? "block" : "blocks", device.sms);
+// Of all blocks at most; none where the blocks' size was not recorded.
+double threads_of(const Launches& launches) {
+  double threads = launches.most;
+  for (const std::uint32_t extent : launches.kernel->launch.block) threads *= extent;
+  return threads > 0 ? threads : std::numeric_limits<double>::max();
 }
 
-Finding describe(const TraceSummary& trace, const Launches& launches, const Device& device) {
+std::string blocks_words(const Launches& launches, int sms) {
+  if (!launches.waves.empty()) return launches.waves;
+  double threads = 1;
+  for (const std::uint32_t extent : launches.kernel->launch.block) threads *= extent;
+  const std::string small =
+      threads > 0 && threads < kWarp
+          ? fmt::format(" of {:.0f} {}", threads, threads > 1 ? "threads" : "thread")
+          : "";
+  const std::string fewest =
+      launches.fewest < launches.most ? fmt::format("{:.0f} to ", launches.fewest) : "";
+  return fmt::format("starts {}{:.0f} {}{} on a GPU of {} SMs", fewest, launches.most,
+                     launches.most == 1 ? "block" : "blocks", small, sms);
+}
+
+Finding describe(const TraceSummary& trace, const Launches& launches, int sms) {
   const KernelUse& kernel = *launches.kernel;
   const bool overlaps = overlapped_kernel_time(trace) > kMostOverlap * trace.kernel_time_in_steps;
+  const bool is_serial = threads_of(launches) < kWarp && is_own_kernel(kernel);
+  const double likely = is_serial ? kLikelyOfSerial : kLikely;
   Finding finding = about_trace(
       trace,
-      fmt::format("{} {} and takes {}", short_kernel_name(kernel.name),
-                  blocks_words(launches, device), cost_text(trace, launches.time)),
-      is_own(kernel)
+      fmt::format("{} {} and takes {}", short_kernel_name(kernel.name), blocks_words(launches, sms),
+                  cost_text(trace, launches.time)),
+      is_own_kernel(kernel)
           ? Fix{"Give the kernel more blocks: smaller tiles, a reduction split over several "
                 "blocks, "
                 "or several problems in one launch",
                 Exactness::exact_arithmetic}
           : Fix{"Work on more rows at a time: the library chooses its blocks by the sizes",
                 Exactness::changes_training},
-      gain_of_kernel_time(trace, {Seconds(0), kLikely * launches.idle, launches.idle}));
+      gain_of_kernel_time(trace, {Seconds(0), likely * launches.idle, launches.idle}));
   finding.location.node = kernel.name;
   finding.count = launches.count;
-  if (!is_own(kernel) || overlaps) finding.own_level = Level::info;
+  if (is_serial) finding.own_level = Level::warning;
+  if (!is_own_kernel(kernel) || overlaps) finding.own_level = Level::info;
   const auto& [x, y, z] = kernel.launch.grid;
   const auto& [bx, by, bz] = kernel.launch.block;
   finding.evidence = {
@@ -166,17 +179,44 @@ Finding describe(const TraceSummary& trace, const Launches& launches, const Devi
   return finding;
 }
 
-std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) {
+template <class OccupiedBy>
+std::vector<TraceCase> judge(const TraceSummary& trace, int sms, OccupiedBy occupied_by) {
   std::vector<TraceCase> cases;
-  if (trace.is_foreign || !is_recorded_on(trace, input.device())) return cases;
-  for (const Launches& launches : launches_of(trace, input.device())) {
+  for (const Launches& launches : launches_of(trace, occupied_by)) {
     if (launches.time < kMinShare * trace.time.span) continue;
-    add_if_visible(trace, launches.kernel->name, describe(trace, launches, input.device()), cases);
+    add_if_visible(trace, launches.kernel->name, describe(trace, launches, sms), cases);
   }
   return cases;
 }
 
+// Fewer blocks than SMs; the grid alone tells.
+std::vector<TraceCase> judge_blocks(const TraceSummary& trace, int sms) {
+  if (trace.is_foreign || sms <= 0) return {};
+  return judge(trace, sms, [&](const KernelUse& kernel) {
+    return Occupied{std::min(1.0, blocks_of(kernel.launch) / sms), ""};
+  });
+}
+
+int recorded_sms(const TraceSummary& trace) { return trace.device ? trace.device->sm_count : 0; }
+
+std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) {
+  const Device& device = input.device();
+  if (trace.is_foreign || !is_recorded_on(trace, device)) return {};
+  std::vector<TraceCase> cases = judge(trace, device.sms, [&](const KernelUse& kernel) {
+    return occupied_in_waves(kernel, device);
+  });
+  if (recorded_sms(trace) > 0) return cases;
+  std::ranges::move(judge_blocks(trace, device.sms), std::back_inserter(cases));
+  return cases;
+}
+
 std::vector<Finding> check(const RuleInput& input) { return judge_ranks(input, judge); }
+
+// Where the trace says how many SMs its GPU has.
+std::vector<Finding> check_any(std::span<const TraceSummary> ranks) {
+  return judge_ranks(
+      ranks, [](const TraceSummary& trace) { return judge_blocks(trace, recorded_sms(trace)); });
+}
 
 }  // namespace launch_idle_sms_rule
 
@@ -185,6 +225,7 @@ extern const Rule launch_idle_sms{.id = "launch/idle-sms",
                                   .cause = Cause::none,
                                   .summary = "Long kernel leaves multiprocessors without work",
                                   .doc = launch_idle_sms_rule::kDoc,
-                                  .in_traces = launch_idle_sms_rule::check};
+                                  .in_traces = launch_idle_sms_rule::check,
+                                  .in_any_trace = launch_idle_sms_rule::check_any};
 
 }  // namespace rooftile

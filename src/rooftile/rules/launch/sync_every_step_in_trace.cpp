@@ -5,6 +5,7 @@
 
 #include "rooftile/analysis/trace/collectives.h"
 #include "rooftile/analysis/trace/host_copies.h"
+#include "rooftile/analysis/trace/steady.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/trace_finding.h"
@@ -58,8 +59,26 @@ std::map<std::string, Waits> waits_by_place(const TraceSummary& trace) {
   return places;
 }
 
+// A value of a few bytes that the host reads every few kernels decides what it launches next: how
+// many kernels there are to a read. Else empty.
+std::optional<double> rounds_of(const TraceSummary& trace, const SyncUse& sync) {
+  constexpr std::uint64_t kFlag = 64;  // bytes
+  const bool reads_flags = std::ranges::any_of(trace.copies, [&](const CopyUse& copy) {
+    return copy.site == sync.site && copy.shape.kind == CopyKind::device_to_host &&
+           2 * copy.count > sync.count &&
+           copy.shape.bytes <= kFlag * static_cast<std::uint64_t>(copy.count);
+  });
+  return reads_flags ? kernels_between_waits(trace) : std::nullopt;
+}
+
 // What a program that calls CUDA itself can do.
-Fix propose_in_cuda(const SyncUse& sync) {
+Fix propose_in_cuda(const TraceSummary& trace, const SyncUse& sync) {
+  if (rounds_of(trace, sync)) {
+    return {
+        "Decide on the GPU: keep the loop in one kernel or in a conditional node of a CUDA graph, "
+        "or read the result only every so many rounds",
+        Exactness::exact_arithmetic};
+  }
   if (sync.call.find("Memcpy") != std::string::npos) {
     return {
         "Copy with cudaMemcpyAsync between pinned memory and the GPU on a stream, and wait only "
@@ -73,7 +92,7 @@ Fix propose_in_cuda(const SyncUse& sync) {
 }
 
 Fix propose(const TraceSummary& trace, const SyncUse& sync) {
-  if (!uses_torch(trace)) return propose_in_cuda(sync);
+  if (!uses_torch(trace)) return propose_in_cuda(trace, sync);
   if (is_served(trace)) {
     return {
         "Let the engine prepare the next step while the GPU runs this one (vLLM with "
@@ -127,18 +146,47 @@ Fix propose(const TraceSummary& trace, const SyncUse& sync) {
   return {"Avoid the wait inside the step: keep the value on the device", Exactness::bit_exact};
 }
 
+// Once in each step that the program marks, outside of operators, and cheap: who times steps waits
+// so.
+bool may_be_for_timing(const TraceSummary& trace, const Waits& waits) {
+  constexpr double kCheap = 0.05;  // of the window
+  const std::string& call = waits.largest->call;
+  const StepSource source = trace.steps.source;
+  const bool is_marked = source == StepSource::profiler_step || source == StepSource::user_range;
+  return is_marked && std::ssize(trace.steps.durations) >= waits.count &&
+         waits.largest->site.op.empty() && contains(call, "Synchronize") &&
+         waits.exposed < kCheap * trace.time.span;
+}
+
+// A program that is elsewhere for most of the time (other work, input, sleep) ends no earlier for a
+// short wait less.
+bool is_paced_elsewhere(const TraceSummary& trace, const Waits& waits) {
+  constexpr double kMostly = 0.33, kShort = 0.05;  // of the window
+  return !uses_torch(trace) && waits.exposed < kShort * trace.time.span &&
+         idle_of(trace, {IdleCause::host_work}) > kMostly * trace.time.span;
+}
+
 Finding describe(const TraceSummary& trace, const Waits& waits) {
   const SyncUse& sync = *waits.largest;
   const std::string what = sync.site.op.empty() ? sync.call : sync.site.op;
   const std::string place = place_text(sync.site);
+  const std::optional<double> between = rounds_of(trace, sync);
+  const std::string often = !between         ? ""
+                            : *between < 1.5 ? ", after every kernel"
+                                             : fmt::format(", every {:.2g} kernels", *between);
+  Range<Seconds> gain = gain_of_idle_time(trace, Remedy::no_synchronization, waits.exposed);
+  // What is launched round by round goes with the rounds.
+  if (between) gain.high += idle_of(trace, {IdleCause::launch});
   Finding finding = about_site(
       trace, sync.site,
-      fmt::format("{}{} makes the host wait for the GPU ({}), and the GPU then idles {}", what,
+      fmt::format("{}{} makes the host wait for the GPU ({}{}), and the GPU then idles {}", what,
                   place.empty() || place == what ? "" : " at " + place,
-                  count_text(trace, waits.count, "time"), cost_text(trace, waits.exposed)),
-      propose(trace, sync), gain_of_idle_time(trace, Remedy::no_synchronization, waits.exposed));
+                  count_text(trace, waits.count, "time"), often, cost_text(trace, waits.exposed)),
+      propose(trace, sync), gain);
   if (finding.location.node.empty()) finding.location.node = sync.call;
   finding.count = waits.count;
+  if (may_be_for_timing(trace, waits) || is_paced_elsewhere(trace, waits))
+    finding.own_level = Level::info;
   finding.evidence = {Evidence::measured(
       fmt::format("the host waits {} in {}; only the {} in which the GPU idles count",
                   time_text(waits.blocked), sync.call, time_text(waits.exposed)))};

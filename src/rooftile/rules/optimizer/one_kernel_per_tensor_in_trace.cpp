@@ -55,10 +55,29 @@ std::string_view class_of(std::string_view range) {
   return name.substr(0, name.find('.'));
 }
 
+// torch.optim's Adam and AdamW divide with addcdiv; a class of that name without it is the
+// program's own. Says nothing where no operator of the optimizer was recorded.
+bool is_written_by_hand(const TraceSummary& trace, std::string_view optimizer) {
+  if (!is_one_of(optimizer, {"Adam", "AdamW"})) return false;
+  bool has_ops = false;
+  for (const OpUse& use : trace.ops) {
+    if (use.phase != Phase::optimizer) continue;
+    if (contains(use.name, "addcdiv")) return false;
+    has_ops = true;
+  }
+  return has_ops;
+}
+
 // By the arguments of torch.optim's classes: since PyTorch 2.0 they update lists unless told not
 // to, so that one kernel for each tensor is of an older version or foreach=False. SGD takes fused
 // since 2.3 only.
-std::string remedy_for(std::string_view optimizer) {
+std::string remedy_for(const TraceSummary& trace, std::string_view optimizer) {
+  if (is_written_by_hand(trace, optimizer)) {
+    return fmt::format(
+        "Use torch.optim.{} with fused=True, or update lists of parameters (torch._foreach_add_ "
+        "and others): the class that ran is none of torch.optim",
+        optimizer);
+  }
   if (is_one_of(optimizer, {"Adam", "AdamW"})) return "Pass fused=True to the optimizer";
   if (optimizer == "SGD") {
     return "Pass foreach=True to the optimizer (PyTorch 1.12 or newer), or fused=True (2.3 or "
@@ -79,13 +98,13 @@ Finding describe(const TraceSummary& trace, const RangeUse& range) {
   const Seconds late = idle_by(trace, range);
   const Range<Seconds> idle{0.5 * range.idle, std::max(0.75 * range.idle, 0.75 * late), late};
   const Range<Seconds> busy = gain_of_kernel_time(trace, {Seconds(0), 0.5 * starts, starts});
-  Finding finding =
-      about_site(trace, range.site,
-                 fmt::format("{} updates one parameter at a time: {} of {} on average, and {} of "
-                             "idle time because the host launches them one by one",
-                             range.name, count_text(trace, range.kernels, "kernel"),
-                             time_text(range.kernel_time / kernels), cost_text(trace, late)),
-                 {remedy_for(class_of(range.name)), Exactness::exact_arithmetic}, idle + busy);
+  Finding finding = about_site(
+      trace, range.site,
+      fmt::format("{} updates one parameter at a time: {} of {} on average, and {} of "
+                  "idle time because the host launches them one by one",
+                  range.name, count_text(trace, range.kernels, "kernel"),
+                  time_text(range.kernel_time / kernels), cost_text(trace, late)),
+      {remedy_for(trace, class_of(range.name)), Exactness::exact_arithmetic}, idle + busy);
   finding.location.node = range.name;
   finding.count = range.kernels;
   finding.evidence = {Evidence::measured(fmt::format(

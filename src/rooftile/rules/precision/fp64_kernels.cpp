@@ -65,12 +65,24 @@ bool is_own_with_doubles(const OpUse* use, const KernelUse& kernel) {
          contains(std::string_view(kernel.name).substr(open), "double");
 }
 
+// Too few threads to keep the GPU busy: they wait for results and memory, not for the fp64 units.
+bool is_starved(const KernelUse& kernel, const Device& device) {
+  constexpr double kFewThreads = 256;  // an SM
+  double threads = 1;
+  for (const std::uint32_t extent : kernel.launch.grid) threads *= extent;
+  for (const std::uint32_t extent : kernel.launch.block) threads *= extent;
+  return threads > 0 && threads < kFewThreads * device.sms;
+}
+
 std::vector<TraceCase> judge_own(const RuleInput& input, const TraceSummary& trace) {
   constexpr double kLarge = 0.2, kSlowRate = 1.0 / 16, kLikely = 0.25;
   const double left = time_left(input.device());
-  const Seconds time = time_of_kernels(trace, is_own_with_doubles);
+  const KernelTest fills_gpu = [&](const OpUse* use, const KernelUse& kernel) {
+    return is_own_with_doubles(use, kernel) && !is_starved(kernel, input.device());
+  };
+  const Seconds time = time_of_kernels(trace, fills_gpu);
   if (left > kSlowRate || time < kLarge * trace.time.span) return {};
-  const UseGroup group = group_by_shape(trace, is_own_with_doubles).front();
+  const UseGroup group = group_by_shape(trace, fills_gpu).front();
   Finding finding = about_group(
       trace, group,
       fmt::format(
