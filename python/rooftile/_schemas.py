@@ -247,6 +247,8 @@ class Timeline:
     rank_waiting_s: Of the exposed: waiting for ranks that come later.
     communication_beside_allocation_s: Of the exposed: while this rank's host allocates GPU memory.
     stretched_s: Of compute: what few kernels take far beyond the same work elsewhere.
+    exposed_fill_s: Of exposed_copy_s: fills while nothing is copied.
+    exposed_migration_s: Of exposed_copy_s: migrations of managed memory while nothing else is copied or filled.
     """
 
     span_s: float
@@ -260,6 +262,8 @@ class Timeline:
     stretched_s: float
     copy_s: float
     exposed_copy_s: float
+    exposed_fill_s: float
+    exposed_migration_s: float
     idle_s: float
     idle_by_cause: Mapping[str, float]
 
@@ -278,6 +282,8 @@ class Timeline:
             stretched_s=value["stretched_s"],
             copy_s=value["copy_s"],
             exposed_copy_s=value["exposed_copy_s"],
+            exposed_fill_s=value["exposed_fill_s"],
+            exposed_migration_s=value["exposed_migration_s"],
             idle_s=value["idle_s"],
             idle_by_cause=value["idle_by_cause"],
         )
@@ -314,7 +320,7 @@ class StepApart:
 
     duration_s: float
     cut: bool
-    part: Literal["compute", "exposed_communication", "exposed_copy", "idle.launch", "idle.synchronization", "idle.data_loading", "idle.communication_wait", "idle.allocator", "idle.copy", "idle.host_work", "idle.module_loading", "idle.between_kernels", "idle.unrecorded_work", "idle.start_up", "idle.outside", "idle.unknown"]
+    part: Literal["compute", "exposed_communication", "exposed_copy", "idle.launch", "idle.synchronization", "idle.data_loading", "idle.communication_wait", "idle.allocator", "idle.copy", "idle.host_work", "idle.module_loading", "idle.between_kernels", "idle.unrecorded_work", "idle.start_up", "idle.outside", "idle.migration", "idle.unknown"]
     beyond_median_s: float
 
     @classmethod
@@ -404,7 +410,7 @@ class CriticalPath:
 class Limit:
     """``Limit`` in the program's output."""
 
-    part: Literal["compute", "exposed_communication", "exposed_copy", "idle.launch", "idle.synchronization", "idle.data_loading", "idle.communication_wait", "idle.allocator", "idle.copy", "idle.host_work", "idle.module_loading", "idle.between_kernels", "idle.unrecorded_work", "idle.start_up", "idle.outside", "idle.unknown"]
+    part: Literal["compute", "exposed_communication", "exposed_copy", "idle.launch", "idle.synchronization", "idle.data_loading", "idle.communication_wait", "idle.allocator", "idle.copy", "idle.host_work", "idle.module_loading", "idle.between_kernels", "idle.unrecorded_work", "idle.start_up", "idle.outside", "idle.migration", "idle.unknown"]
     time_s: float
 
     @classmethod
@@ -421,7 +427,7 @@ class SlowStep:
     """``SlowStep`` in the program's output."""
 
     step: int
-    part: Literal["compute", "exposed_communication", "exposed_copy", "idle.launch", "idle.synchronization", "idle.data_loading", "idle.communication_wait", "idle.allocator", "idle.copy", "idle.host_work", "idle.module_loading", "idle.between_kernels", "idle.unrecorded_work", "idle.start_up", "idle.outside", "idle.unknown"]
+    part: Literal["compute", "exposed_communication", "exposed_copy", "idle.launch", "idle.synchronization", "idle.data_loading", "idle.communication_wait", "idle.allocator", "idle.copy", "idle.host_work", "idle.module_loading", "idle.between_kernels", "idle.unrecorded_work", "idle.start_up", "idle.outside", "idle.migration", "idle.unknown"]
     beyond_median_s: float
 
     @classmethod
@@ -1075,7 +1081,7 @@ class Copies:
     limit_bytes_per_s: What the link carries, or half of the memory's bandwidth; None where unknown.
     """
 
-    kind: Literal["unknown", "host_to_device", "device_to_host", "device_to_device", "peer_to_peer", "host_to_host"]
+    kind: Literal["unknown", "host_to_device", "device_to_host", "device_to_device", "peer_to_peer", "host_to_host", "migration_to_device", "migration_to_host"]
     pageable: bool
     at_least_bytes: int
     count: int
