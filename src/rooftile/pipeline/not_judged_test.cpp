@@ -20,7 +20,7 @@ Report report_of(int blocks) {
   const auto timeline = parse_timeline(fmt::format(R"(
 format Nsight Systems
 call main 0us 5us cudaLaunchKernel corr=1
-kernel 7 10us 900us reduce_baseline corr=1 grid={},1,1 block=1,1,1
+kernel 7 10us 900us reduce_baseline corr=1 grid={},1,1 block=256,1,1
 )",
                                                    blocks));
   EXPECT_TRUE(timeline) << to_string(timeline.error());

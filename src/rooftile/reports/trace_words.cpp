@@ -10,8 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "rooftile/analysis/mangled_name.h"
-#include "rooftile/analysis/trace/use_groups.h"
+#include "rooftile/base/mangled_name.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 
@@ -384,13 +383,20 @@ std::string path_line(const TraceSummary& trace) {
                      trace.steps.durations.empty() ? "the recording" : "a step", join(parts, ", "));
 }
 
+// torch.autograd.profiler.emit_nvtx makes them.
+bool has_range_for_each_operator(const TraceSummary& trace) {
+  return trace.format == kNsight && std::ranges::any_of(trace.ops, [](const OpUse& use) {
+           return use.name.starts_with("aten::");
+         });
+}
+
 // Whether the host matters: a host that is far ahead, or one that the recorder slows.
 std::string host_line(const TraceSummary& trace) {
   constexpr double kBusy = 0.9, kHardly = 0.02, kLimits = 0.1;
   constexpr Seconds kAhead = milliseconds(1);
   const Seconds span = trace.time.span;
   const Seconds host = idle_of(trace, IdleCause::launch) + idle_of(trace, IdleCause::host_work);
-  if (slows_host(trace) && host > kLimits * span) {
+  if ((trace.has_stacks || has_range_for_each_operator(trace)) && host > kLimits * span) {
     return trace.has_stacks
                ? "Python stacks were recorded, which slows the host: what launching costs is less "
                  "without them."
@@ -411,7 +417,7 @@ std::string own_code_line(const TraceSummary& trace) {
     if (use.cause == IdleCause::host_work && !use.name.empty()) own -= use.exposed;
   }
   if (own < kLimits * trace.time.span) return "";
-  const bool is_torch = uses_torch(trace);
+  const bool is_torch = trace.format == "Kineto";
   return fmt::format(
       "The GPU idles {} of the time while the host is in no call of CUDA{}, but in code "
       "of its own, input or sleep: {}.",

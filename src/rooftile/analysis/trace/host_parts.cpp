@@ -1,6 +1,7 @@
 #include "rooftile/analysis/trace/host_parts.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "rooftile/base/text.h"
 
@@ -61,13 +62,39 @@ bool copies(const Timeline& timeline, std::uint32_t call) {
   return contains(timeline.strings[timeline.calls.name[call]], "Memcpy");
 }
 
+// What a thread is at.
+struct Covered {
+  Nanoseconds start = 0, end = 0;
+  IdleCause part = IdleCause::launch;  // what it is a part of
+};
+
+// What is not launching of one thread's time.
+std::vector<HostPart> parts_of(std::vector<Covered> covered, Nanoseconds longest) {
+  std::vector<HostPart> parts;
+  if (covered.empty()) return parts;
+  std::ranges::stable_sort(covered, {}, &Covered::start);
+  Nanoseconds reach = covered.front().end;
+  for (const Covered& one : covered) {
+    if (one.start - reach > longest) parts.push_back({reach, one.start, IdleCause::host_work});
+    const Nanoseconds from = parts.empty() ? one.start : std::max(one.start, parts.back().end);
+    if (one.part != IdleCause::launch && one.end > from) {
+      parts.push_back({from, one.end, one.part});
+    }
+    reach = std::max(reach, one.end);
+  }
+  return parts;
+}
+
+IdleCause part_of_call(const Timeline& timeline, const Links& links, std::uint32_t call) {
+  const CallKind kind = links.kind_of_call(timeline, call);
+  const bool is_copy =
+      kind == CallKind::blocking_copy || (kind == CallKind::copy && copies(timeline, call));
+  return is_copy ? IdleCause::copy : IdleCause::launch;
+}
+
 }  // namespace
 
 HostParts::HostParts(const Timeline& timeline, const Links& links) : parts_(links.launches.size()) {
-  struct Covered {
-    Nanoseconds start = 0, end = 0;
-    IdleCause part = IdleCause::launch;  // what it is a part of
-  };
   std::vector<std::vector<Covered>> covered(links.launches.size());
   const auto add = [&](std::uint16_t thread, const EventTimes& time, std::uint32_t row,
                        IdleCause part) {
@@ -82,26 +109,12 @@ HostParts::HostParts(const Timeline& timeline, const Links& links) : parts_(link
         calls[op] ? IdleCause::launch : IdleCause::host_work);
   }
   for (std::uint32_t call = 0; call < timeline.calls.time.size(); ++call) {
-    const CallKind kind = links.kind_of_call(timeline, call);
-    const bool is_copy =
-        kind == CallKind::blocking_copy || (kind == CallKind::copy && copies(timeline, call));
     add(timeline.calls.thread[call], timeline.calls.time, call,
-        is_copy ? IdleCause::copy : IdleCause::launch);
+        part_of_call(timeline, links, call));
   }
   const Nanoseconds longest = longest_launching(timeline, links);
   for (std::size_t thread = 0; thread < covered.size(); ++thread) {
-    std::ranges::stable_sort(covered[thread], {}, &Covered::start);
-    if (covered[thread].empty()) continue;
-    std::vector<HostPart>& parts = parts_[thread];
-    Nanoseconds reach = covered[thread].front().end;
-    for (const Covered& one : covered[thread]) {
-      if (one.start - reach > longest) parts.push_back({reach, one.start, IdleCause::host_work});
-      const Nanoseconds from = parts.empty() ? one.start : std::max(one.start, parts.back().end);
-      if (one.part != IdleCause::launch && one.end > from) {
-        parts.push_back({from, one.end, one.part});
-      }
-      reach = std::max(reach, one.end);
-    }
+    parts_[thread] = parts_of(std::move(covered[thread]), longest);
   }
 }
 

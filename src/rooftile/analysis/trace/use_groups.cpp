@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "rooftile/analysis/mangled_name.h"
 #include "rooftile/analysis/trace/gain.h"
+#include "rooftile/base/mangled_name.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
 

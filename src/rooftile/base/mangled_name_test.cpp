@@ -1,4 +1,4 @@
-#include "rooftile/analysis/mangled_name.h"
+#include "rooftile/base/mangled_name.h"
 
 #include <gtest/gtest.h>
 
