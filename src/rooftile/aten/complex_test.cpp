@@ -57,6 +57,14 @@ TEST(AtenComplex, SumsReadBothParts) {
   }
 }
 
+TEST(AtenComplex, MadeOfTwoRealNumbers) {
+  for (const std::string_view name : {"aten::polar", "aten::complex"}) {
+    const auto op = aten_op(name, arguments_of("8,5|5,1|float; 8,5|5,1|float"));
+    ASSERT_TRUE(op) << name;
+    EXPECT_EQ(op->streams.bytes, 4 * 40 * 4) << name;
+  }
+}
+
 // 5·log2 of the length for each complex value; each axis is a pass.
 TEST(AtenComplex, FourierTransforms) {
   const auto expect = [](std::string_view name, std::string_view arguments, std::int64_t flop,

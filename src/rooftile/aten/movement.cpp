@@ -133,14 +133,15 @@ double run_of(const Extents& dims, std::int64_t axis, bool stacks) {
 // reads and writes the sectors that it shares with others.
 std::vector<Op> concatenation(const StreamCall& call) {
   constexpr double kSectorBytes = 32;
-  const std::vector<Extents> inputs = call.arguments.list(0);
+  const bool stacks = call.name == "stack";  // single numbers, too
+  const std::vector<Extents> inputs = stacks ? call.arguments.entries(0) : call.arguments.list(0);
   if (inputs.empty()) return {};
   const Dtype type = list_type(call, 0);
   double elements = 0, shortest = kSectorBytes;
   const std::int64_t axis = call.arguments.integer(1).value_or(0);
   for (const Extents& dims : inputs) {
     elements += element_count(dims);
-    shortest = std::min(shortest, size_of(run_of(dims, axis, call.name == "stack"), type));
+    shortest = std::min(shortest, size_of(run_of(dims, axis, stacks), type));
   }
   double written = size_of(elements, type);
   if (shortest < kSectorBytes) {

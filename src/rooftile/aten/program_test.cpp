@@ -263,6 +263,10 @@ TEST(AtenOp, StackAlongTheLastAxis) {
                                         axis));
     return op ? op->streams.bytes : -1;
   };
+  const auto scalars = aten_op(
+      "aten::stack", aten_test::arguments_of("||TensorList<float>|[[], [], []]; ||Scalar|0"));
+  ASSERT_TRUE(scalars);
+  EXPECT_EQ(std::get<Elementwise>(scalars->body).elements, 3);
   EXPECT_EQ(bytes("0"), 0) << "each element read and written once, as the kind says";
   EXPECT_GT(bytes("-1"), 2 * 1024 * 4);
 }
