@@ -66,7 +66,7 @@ void add_text(std::vector<std::string>& lines, std::string_view kind, const auto
 void add_program(const SourceFacts& facts, const Program& program,
                  std::vector<std::string>& lines) {
   add(lines, "program", program.entry != nullptr ? program.entry->path : "-",
-      words_of({{chooses_precision(program), "chooses precision"},
+      words_of({{chooses_precision(facts, program), "chooses precision"},
                 {trains_by_mmcv(program), "mmcv"},
                 {compiles(program), "compiles"},
                 {is_tutorial(facts, program), "tutorial"},

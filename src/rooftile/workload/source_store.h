@@ -73,6 +73,7 @@ struct Store {
   // Scripts that documented commands start, those of which all commands make one GPU visible, and
   // those of which some give several.
   std::unordered_set<const File*> started, on_one_gpu, on_several_gpus;
+  std::unordered_set<const File*> started_with_precision;  // `--precision 16`, `--bf16`
   std::unordered_map<const File*, std::vector<std::size_t>> programs_by_file;  // by their places
   bool is_complete = false;  // nothing changes any more
   const Type* intern(const Type& type) { return &*types.insert(type).first; }

@@ -7,6 +7,8 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/reach/unused.h"
+#include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
 namespace {
@@ -134,14 +136,52 @@ bool uses_amp(const Program& program) {
   });
 }
 
+bool is_switch(std::string_view name) { return contains(name, "fp16"); }
+
+// `create(use_fp16=True)`, not the False or the parameter that is handed on.
+bool sets_switch(const Call& call) {
+  return std::ranges::any_of(call.arguments, [](const Argument& argument) {
+    return is_switch(argument.name) && argument.value->word() != "False" &&
+           !is_switch(last_name(argument.value));
+  });
+}
+
+// Networks have a switch, `use_fp16=False`, that no call, option or settings file sets: a part of
+// where they were copied from.
+bool has_switch_left_off(const SourceFacts& facts, const Program& program) {
+  const auto& settings = facts.store().kept<NamedInSettings>();
+  if (std::ranges::any_of(settings.keys, is_switch) ||
+      std::ranges::any_of(facts.store().options,
+                          [](const auto& option) { return is_switch(option.first); })) {
+    return false;
+  }
+  bool has_switch = false;
+  for (const File* file : program.files) {
+    if (std::ranges::any_of(file->calls, [](const Call* call) { return sets_switch(*call); })) {
+      return false;
+    }
+    for (const FunctionDef* function : file->functions) {
+      has_switch = has_switch || (function->class_def != nullptr &&
+                                  std::ranges::any_of(function->parameters, [](const Parameter& p) {
+                                    return is_switch(p.name) && p.default_value != nullptr &&
+                                           p.default_value->word() == "False";
+                                  }));
+    }
+  }
+  return has_switch;
+}
+
+bool never(std::string_view) { return false; }
+
 // Words that mean something else in some lines, or are only imported or explained.
-bool names_precision(const Program& program) {
-  return std::ranges::any_of(program.files, [](const File* file) {
+bool names_precision(const SourceFacts& facts, const Program& program) {
+  const LineTest is_left_off = has_switch_left_off(facts, program) ? is_switch : never;
+  return std::ranges::any_of(program.files, [&](const File* file) {
     for (const std::string_view word : {"autocast", "mixed_precision", "FP16", "AMP", "Amp"}) {
       if (uses_word(*file, word, {is_complaint})) return true;
     }
-    return uses_word(*file, "fp16", {is_complaint, is_of_transfer}) ||
-           (uses_word(*file, "float16", {is_of_host, asks_for_dtype, is_in_table}) &&
+    return uses_word(*file, "fp16", {is_complaint, is_of_transfer, is_left_off}) ||
+           (uses_word(*file, "float16", {is_of_host, asks_for_dtype, is_in_table, is_left_off}) &&
             !is_for_arrays(*file)) ||
            uses_word(*file, "HalfTensor", {is_in_table}) ||
            uses_word(*file, "bfloat16", {asks_for_dtype}) || uses_word(*file, "fairseq", {}) ||
@@ -164,6 +204,18 @@ bool trains_by_fairseq(const Program& program) {
   });
 }
 
+// All options of a library's trainer, precision among them: whether a documented run sets it.
+bool is_set_for_trainer(const SourceFacts& facts, const Program& program) {
+  if (!mentions(program, {"Trainer.add_argparse_args", "LightningCLI", "HfArgumentParser"})) {
+    return false;
+  }
+  const auto& settings = facts.store().kept<NamedInSettings>();
+  return facts.store().started_with_precision.contains(program.entry) ||
+         std::ranges::any_of(settings.keys, [](std::string_view key) {
+           return contains_any(lower(key), {"precision", "fp16", "bf16", "amp_"}) || key == "amp";
+         });
+}
+
 }  // namespace
 
 bool trains_by_mmcv(const Program& program) {
@@ -177,14 +229,13 @@ bool trains_by_mmcv(const Program& program) {
   });
 }
 
-bool chooses_precision(const Program& program) {
-  if (uses_amp(program) || names_precision(program) || trains_by_fairseq(program)) return true;
-  if (trains_by_mmcv(program)) return true;
-  // All of Lightning's options of the Trainer, `--precision` among them.
-  if (mentions(program, {"Trainer.add_argparse_args", "LightningCLI"})) return true;
-  return mentions(program, {"bf16", "fp8", "half()", "deepspeed", "Fabric", "HfArgumentParser",
-                            "allow_tf32", "set_float32_matmul_precision", "fp32_precision",
-                            "Accelerator", "tf32", "TF32", "torch_dtype"});
+bool chooses_precision(const SourceFacts& facts, const Program& program) {
+  if (uses_amp(program) || names_precision(facts, program) || trains_by_fairseq(program))
+    return true;
+  if (trains_by_mmcv(program) || is_set_for_trainer(facts, program)) return true;
+  return mentions(program, {"bf16", "fp8", "half()", "deepspeed", "Fabric", "allow_tf32",
+                            "set_float32_matmul_precision", "fp32_precision", "Accelerator", "tf32",
+                            "TF32", "torch_dtype"});
 }
 
 }  // namespace rooftile::source

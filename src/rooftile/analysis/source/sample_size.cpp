@@ -9,6 +9,7 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/script/flow/sources.h"
+#include "rooftile/script/reach/path.h"
 #include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
@@ -78,15 +79,30 @@ bool reads_media(const ClassDef& def) {
   });
 }
 
+// `if dataset == "MNIST":` around the loader.
+bool is_for_small_images(const SourceFacts& facts, const Call& loader) {
+  return std::ranges::any_of(path_to(facts, loader), [](const PathStep& step) {
+    if (step.loop != nullptr || step.guard.negated || step.guard.expr == nullptr) return false;
+    return find_inside(step.guard.expr, [](const Expr& part) {
+             return part.kind == ExprKind::text && has_small_images(part.word());
+           }) != nullptr;
+  });
+}
+
 enum class Answer { no, yes, unknown };
 
 // What a call that makes a data set says of the samples, with what it is given: transforms, other
 // data sets.
-Answer media_of(const Call& made) {
+Answer media_of(const SourceFacts& facts, const Call& made) {
   if (has_small_images(made.name)) return Answer::no;
-  bool has_media = false, is_open = false;
+  bool has_media = false, is_open = false, is_small = false;
+  const auto look_for_small = [&](const Expr& part) {
+    is_small = is_small || (part.call() != nullptr && makes_small_images(facts, *part.call()));
+    return !is_small;
+  };
   visit(made.expr, [&](const Expr& part) {
     const Expr* inner = resolved(&part);
+    visit(inner, look_for_small);
     const auto classes = inner->type->classes();
     const bool is_given = &part != made.expr;
     has_media = has_media || (inner->call() != nullptr && is_of_media(*inner->call())) ||
@@ -96,8 +112,9 @@ Answer media_of(const Call& made) {
     is_open = is_open || (is_given && inner->kind == ExprKind::name &&
                           (inner->type->is(TypeKind::unknown) ||
                            (inner->type->is(TypeKind::dataset) && classes.empty())));
-    return !has_media;
+    return !is_small;
   });
+  if (is_small) return Answer::no;
   if (has_media) return Answer::yes;
   if (is_one_of(made.name, {"torch.utils.data.TensorDataset", "list", "zip", "range"})) {
     return Answer::no;
@@ -111,7 +128,7 @@ Answer media_in(const SourceFacts& facts, const Expr& dataset) {
   bool is_open = false;
   for (const Expr* origin : script::origins(facts, dataset)) {
     const Call* made = origin->call() != nullptr ? origin->call() : origin->type->made_by;
-    const Answer answer = made == nullptr ? Answer::unknown : media_of(*made);
+    const Answer answer = made == nullptr ? Answer::unknown : media_of(facts, *made);
     if (answer == Answer::yes) return answer;
     is_open = is_open || answer == Answer::unknown;
   }
@@ -160,7 +177,7 @@ bool handles_media(const SourceFacts& facts, const File& file) {
 }  // namespace
 
 bool has_large_samples(const SourceFacts& facts, const Call& loader) {
-  if (has_small_data(facts, *loader.file)) return false;
+  if (has_small_data(facts, *loader.file) || is_for_small_images(facts, loader)) return false;
   const Expr* dataset = dataset_of(loader);
   const Answer answer = dataset == nullptr ? Answer::unknown : media_in(facts, *dataset);
   if (answer != Answer::unknown) return answer == Answer::yes;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "rooftile/analysis/source/autocast.h"
+#include "rooftile/analysis/source/chosen_precision.h"
 #include "rooftile/analysis/source/host_allocations.h"
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/loaders.h"
@@ -267,6 +268,32 @@ TEST(HostMakers, AreSearchedAtMostSoFar) {
   const SourceFacts facts = facts_of(training_loop(body));
   for (const Call* call : facts.method_calls("cuda")) host_allocation(facts, *call->receiver);
   EXPECT_FALSE(facts.files.empty());
+}
+
+// A switch of a network that nothing sets chooses nothing; a call that sets it does.
+TEST(ChosenPrecision, SwitchesThatNothingSetsDoNotCount) {
+  const std::string network =
+      "import torch\n"
+      "class Net(torch.nn.Module):\n"
+      "    def __init__(self, use_fp16=False):\n"
+      "        super().__init__()\n"
+      "        self.dtype = torch.float16 if use_fp16 else torch.float32\n"
+      "        self.layer = torch.nn.Linear(8, 8)\n"
+      "    def forward(self, x):\n"
+      "        return self.layer(x.type(self.dtype))\n";
+  const std::string training =
+      "model = net.cuda()\n"
+      "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+      "for x in loader:\n"
+      "    model(x.cuda()).mean().backward()\n"
+      "    optimizer.step()\n";
+  const auto chooses = [&](const std::string& made) {
+    const SourceFacts facts = facts_of(network + made + training);
+    return facts.programs.size() == 1 && chooses_precision(facts, facts.programs.front());
+  };
+  EXPECT_FALSE(chooses("net = Net()\n"));
+  EXPECT_FALSE(chooses("net = Net(use_fp16=False)\n"));
+  EXPECT_TRUE(chooses("net = Net(use_fp16=True)\n"));
 }
 
 // Each value is made of eight uses of the one before: the search must not take all ways to it.

@@ -68,7 +68,7 @@ bool is_on_host(std::string_view text, std::size_t at) {
   return contains_any(text.substr(line, at - line), {"cpu"});
 }
 
-// DoubleTensor, but for what a collate function makes of Python's numbers.
+// DoubleTensor, but for Python's numbers: those of a collate function, `DoubleTensor([total])`.
 bool makes_doubles(const Program& program) {
   constexpr std::string_view kWord = "DoubleTensor";
   return std::ranges::any_of(program.files, [&](const File* file) {
@@ -76,7 +76,8 @@ bool makes_doubles(const Program& program) {
     const std::string text = code_of(*file);
     for (std::size_t at = text.find(kWord); at != std::string::npos;
          at = text.find(kWord, at + 1)) {
-      if (is_on_host(text, at)) continue;
+      const bool is_of_numbers = text.compare(at + kWord.size(), 2, "([") == 0;
+      if (is_of_numbers || is_on_host(text, at)) continue;
       const bool is_collated =
           std::ranges::any_of(file->functions, [&](const FunctionDef* function) {
             const ByteRange range = function->statement->range;

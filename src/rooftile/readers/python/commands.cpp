@@ -104,6 +104,13 @@ bool lists_gpus(const Command& command) {
   });
 }
 
+// `--precision 16`, `--fp16`, `--trainer.precision=bf16`
+bool sets_precision(const Command* command) {
+  return std::ranges::any_of(command->options, [](const auto& option) {
+    return contains_any(option.first, {"precision", "fp16", "bf16", "--amp", "use_amp"});
+  });
+}
+
 // Splits a text into the words of its commands.
 class CommandWords {
  public:
@@ -390,6 +397,9 @@ void read_commands(SourceFacts& facts) {
     if (!commands.empty()) store.started.insert(program.entry);
     if (!commands.empty() && std::ranges::all_of(commands, &Command::is_on_one_gpu)) {
       store.on_one_gpu.insert(program.entry);
+    }
+    if (std::ranges::any_of(commands, sets_precision)) {
+      store.started_with_precision.insert(program.entry);
     }
     if (std::ranges::any_of(commands, &Command::is_on_several_gpus)) {
       store.on_several_gpus.insert(program.entry);

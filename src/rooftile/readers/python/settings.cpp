@@ -149,6 +149,23 @@ void add_sizes(const Scalars& scalars, const Classes& defined, NamedInSettings& 
   }
 }
 
+void read_one(const fs::path& path, bool is_documented, const Classes& defined,
+              NamedInSettings& named) {
+  const auto text = read_file(path.string(), kMaxSettingsBytes);
+  if (!text) return;
+  for_words(*text, [&](std::string_view word) {
+    const auto found = defined.find(word);
+    if (found != defined.end()) named.names.insert(*found);
+  });
+  const auto scalars = yaml::read_scalars(*text);  // JSON is YAML
+  if (path.extension() == ".toml" || !scalars) return;
+  for (const yaml::Scalar& each : *scalars) {
+    named.keys.insert(each.path.substr(each.path.rfind('.') + 1));
+  }
+  add_sizes(*scalars, defined, named);
+  if (is_documented) add_texts(*scalars, named);
+}
+
 }  // namespace
 
 void read_settings(const SourceFacts& facts) {
@@ -168,22 +185,10 @@ void read_settings(const SourceFacts& facts) {
     for (const fs::path& path : files.documents) {
       if (const auto text = read_file(path.string(), kMaxSettingsBytes)) mentions.add(*text);
     }
-    const bool is_any_named = std::ranges::any_of(
-        files.settings, [&](const fs::path& path) { return mentions.names(path); });
+    const auto is_named = [&](const fs::path& path) { return mentions.names(path); };
+    const bool is_none_named = std::ranges::none_of(files.settings, is_named);
     for (const fs::path& path : files.settings) {
-      const auto text = read_file(path.string(), kMaxSettingsBytes);
-      if (!text) continue;
-      for_words(*text, [&](std::string_view word) {
-        const auto found = defined.find(word);
-        if (found != defined.end()) named.names.insert(*found);
-      });
-      const auto scalars = yaml::read_scalars(*text);  // JSON is YAML
-      if (path.extension() == ".toml" || !scalars) continue;
-      for (const yaml::Scalar& each : *scalars) {
-        named.keys.insert(each.path.substr(each.path.rfind('.') + 1));
-      }
-      add_sizes(*scalars, defined, named);
-      if (!is_any_named || mentions.names(path)) add_texts(*scalars, named);
+      read_one(path, is_none_named || is_named(path), defined, named);
     }
   }
 }

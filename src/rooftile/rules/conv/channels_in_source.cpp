@@ -293,7 +293,8 @@ std::vector<Finding> judge_files(const SourceFacts& facts, Judge judge) {
 std::vector<Finding> unaligned_channels_in_source(const source::SourceFacts& facts) {
   using namespace channels_in_source;
   std::vector<Finding> findings;
-  ProgramQuestion precision(chooses_precision);
+  ProgramQuestion precision(
+      [&](const Program& program) { return chooses_precision(facts, program); });
   for (const auto& file : facts.files) {
     const std::size_t first = findings.size();
     judge_file(facts, *file, judge_widths, findings);

@@ -148,7 +148,8 @@ Finding finding_for(const Written& first, const std::set<std::int64_t>& odd) {
 
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
-  ProgramQuestion precision(chooses_precision);
+  ProgramQuestion precision(
+      [&](const Program& program) { return chooses_precision(facts, program); });
   for (const auto& file : facts.files) {
     if (!has_text(*file, "Linear") || !trains_on_gpu(facts, *file)) continue;
     std::map<std::uint32_t, Finding> by_place;

@@ -62,7 +62,8 @@ is estimated.
 - Tutorials on MNIST, unless it is one of several data sets to choose from.
 - Frozen networks, those inside of losses, and those that nothing builds: not what is trained.
 - Programs that train only a linear head, on features computed without gradients or frozen.
-- An option for it exists, even if it is off by default.
+- An option for it exists, even if it is off by default. Those that a library's trainer brings along count where a
+  settings file or a documented command sets the precision.
 - Networks with depthwise convolutions, which wait for memory more than for arithmetic: information.
 - An `autograd.Function` of the project that calls an extension, and programs that invert matrices, as for
   coordinates of cameras: information. There autocast goes around the other parts.
@@ -116,10 +117,11 @@ bool is_same_optimizer(const Expr& a, const Expr& b) {
 
 // Two that one class or one file makes, each under a name of its own: not one of several kinds that
 // a function returns, nor that of a tool in some other file.
-bool has_two_optimizers(const SourceFacts& facts, const Program& program) {
+bool has_two_optimizers(const SourceFacts& facts, const Program& program, const ClassDef* of) {
   std::vector<std::pair<const void*, std::string_view>> made;
   for (const Call* call : constructions_in(facts, program, TypeKind::optimizer)) {
     const ClassDef* def = call->function == nullptr ? nullptr : call->function->class_def;
+    if (of != nullptr && def != of) continue;
     const void* place = def != nullptr ? static_cast<const void*>(def) : call->file;
     const bool is_set = call->statement != nullptr && call->statement->target != nullptr;
     const bool is_returned =
@@ -133,6 +135,20 @@ bool has_two_optimizers(const SourceFacts& facts, const Program& program) {
     made.emplace_back(place, name);
   }
   return false;
+}
+
+// Of Lightning's modules in the program, each with a training step of its own, none is trained by
+// one optimizer.
+bool has_adversarial_classes(const SourceFacts& facts, const Program& program) {
+  bool has_step = false;
+  for (const File* file : program.files) {
+    for (const ClassDef* def : file->classes) {
+      if (!def->is_lightning_module || def->method("training_step") == nullptr) continue;
+      if (!has_two_optimizers(facts, program, def)) return false;
+      has_step = true;
+    }
+  }
+  return has_step || has_two_optimizers(facts, program, nullptr);
 }
 
 // A generator and a discriminator, or any two optimizers that step in one pass, but for those that
@@ -159,16 +175,18 @@ bool is_adversarial(const SourceFacts& facts, const Program& program) {
     }
   }
   return mentions(program, {"netD", "netG", "discriminator", "Discriminator", "generator_loss"}) &&
-         has_two_optimizers(facts, program);
+         has_adversarial_classes(facts, program);
 }
 
 // Where a library calls the training step: the model's call in it, or its first one.
-const Call* call_in_step(const Program& program) {
+const Call* call_in_step(const SourceFacts& facts, const Program& program) {
   for (const File* file : program.files) {
     for (const FunctionDef* function : file->functions) {
-      const bool is_hook = function->name == "training_step" && function->class_def != nullptr &&
-                           function->class_def->is_lightning_module;
+      const ClassDef* def = function->class_def;
+      const bool is_hook =
+          function->name == "training_step" && def != nullptr && def->is_lightning_module;
       if ((!function->is_training_step && !is_hook) || function->calls.empty()) continue;
+      if (is_hook && has_two_optimizers(facts, program, def)) continue;
       const auto forward = std::ranges::find_if(function->calls, [](const Call* call) {
         return call->name == "torch.nn.Module.__call__" ||
                is_one_of(call->method, {"model", "forward"});
@@ -267,7 +285,7 @@ Finding finding_for(const SourceFacts& facts, const Program& program, const Trai
       "{} is trained in fp32: the Tensor Cores multiply bf16 and fp16 several times as fast",
       trained.model_text());
   const TrainingPlace place = training_place(facts, program);
-  const Call* forward = place.loop == nullptr ? call_in_step(program) : place.forward;
+  const Call* forward = place.loop == nullptr ? call_in_step(facts, program) : place.forward;
   Finding finding = forward != nullptr      ? finding_at(*forward, message, fix)
                     : place.loop != nullptr ? finding_at(*place.loop->statement, message, fix)
                                             : finding_at(*layer.call, message, fix);
@@ -291,7 +309,7 @@ Finding finding_for(const SourceFacts& facts, const Program& program, const Trai
 std::vector<Finding> find(const SourceFacts& facts, const Device* gpu) {
   std::vector<Finding> findings;
   for (const Program* program : training_programs(facts)) {
-    if (chooses_precision(*program) || is_tutorial(facts, *program) ||
+    if (chooses_precision(facts, *program) || is_tutorial(facts, *program) ||
         is_numerically_strict(facts, *program))
       continue;
     if (is_reinforcement_learning(*program) || trains_tensors_only(*program)) continue;

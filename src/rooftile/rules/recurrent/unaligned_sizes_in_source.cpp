@@ -78,7 +78,8 @@ Finding input_finding(const Call& call, const Size& size) {
 std::vector<Finding> unaligned_recurrent_sizes(const source::SourceFacts& facts) {
   using namespace unaligned_sizes_in_source;
   std::vector<Finding> findings;
-  ProgramQuestion precision(chooses_precision);
+  ProgramQuestion precision(
+      [&](const Program& program) { return chooses_precision(facts, program); });
   for (const Call* call :
        training_calls(facts, {"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})) {
     if (const auto hidden = unaligned_argument(facts, *call, "hidden_size", 1)) {
