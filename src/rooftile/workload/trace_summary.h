@@ -534,6 +534,7 @@ struct TraceSummary {
   std::vector<PlaceUse> modules, annotations;  // largest GPU time first
   std::vector<UnjudgedRange> unjudged;         // largest kernel time first
   std::optional<LaunchQueue> queue;            // empty without launches
+  bool launches_block = false;  // each launch call returns after its kernel has ended
   // Of the window's host part.
   std::vector<CopyUse> copies;
   std::vector<SyncUse> syncs;

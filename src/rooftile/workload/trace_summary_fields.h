@@ -450,6 +450,7 @@ void visit_summary(Visit& visit, TraceSummary& summary) {
   visit.optional("annotations", summary.annotations);
   visit.optional("unjudged", summary.unjudged);
   visit.optional("queue", summary.queue);
+  visit.optional("launches_block", summary.launches_block);
   visit.optional("attentions", summary.attentions);
   visit.optional("conv_bias", summary.conv_bias);
   visit.optional("recomputed", summary.recomputed);

@@ -149,4 +149,24 @@ std::optional<LaunchQueue> launch_queue(const Timeline& timeline, const Links& l
   return queue;
 }
 
+bool launches_block(const Timeline& timeline, const Links& links, const GpuTrack& track) {
+  constexpr std::size_t kFewest = 20, kFewestLong = 3;
+  constexpr Nanoseconds kLong = 100'000;  // longer than a launch call takes by itself
+  constexpr double kNearlyAll = 0.95;
+  std::size_t launches = 0, blocked = 0, long_ones = 0, long_blocked = 0;
+  for (const std::uint32_t row : track.rows) {
+    const std::uint32_t call = links.gpu_call[row];
+    if (timeline.gpu.kind[row] != GpuKind::kernel || call == kNone) continue;
+    if (links.kind_of_call(timeline, call) != CallKind::launch) continue;
+    const bool blocks = timeline.calls.time.end(call) >= timeline.gpu.time.end(row);
+    const bool is_long = timeline.gpu.time.duration(row) >= kLong;
+    ++launches;
+    blocked += blocks ? 1 : 0;
+    long_ones += is_long ? 1 : 0;
+    long_blocked += is_long && blocks ? 1 : 0;
+  }
+  return launches >= kFewest && long_ones >= kFewestLong && long_blocked == long_ones &&
+         static_cast<double>(blocked) >= kNearlyAll * static_cast<double>(launches);
+}
+
 }  // namespace rooftile::trace

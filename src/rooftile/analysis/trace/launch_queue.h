@@ -13,4 +13,8 @@ namespace rooftile::trace {
 std::optional<LaunchQueue> launch_queue(const Timeline& timeline, const Links& links,
                                         const GpuTrack& track, const Window& whole);
 
+// Whether nearly every launch call returns after its kernel has ended, long kernels among them: the
+// program was recorded with CUDA_LAUNCH_BLOCKING=1 or under a debugger.
+bool launches_block(const Timeline& timeline, const Links& links, const GpuTrack& track);
+
 }  // namespace rooftile::trace

@@ -362,6 +362,7 @@ TraceSummary summarize(const Timeline& timeline) {
   fill_tables(view, track, names, held_up, beyond, summary);
   summary.stretched = stretched_runs(timeline, track, beyond);
   summary.queue = launch_queue(timeline, links, track, whole);
+  summary.launches_block = launches_block(timeline, links, track);
   summary.host_work = tabulate_other_work(timeline, links, waits, host_window);
   find_patterns(view, track, names, pieces, window, summary);
   return summary;

@@ -3,23 +3,26 @@
 #include "rooftile/analysis/source/environment.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/rules/trace_finding.h"
 
 namespace rooftile {
 namespace blocking_launches {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-`CUDA_LAUNCH_BLOCKING` set to 1 by a program that trains on a GPU.
+In a script: `CUDA_LAUNCH_BLOCKING` set to 1 by a program that trains on a GPU.
+
+In a trace: nearly every launch call returns after its kernel has ended, kernels of 100 µs and more among them.
 
 ## Why it costs time
 The host waits after each kernel. Nothing is queued, so the time of every launch adds to the step.
 
 ## How to fix
-Remove the line; set the variable in the shell for a debugging run.
+Remove the line; set the variable in the shell for a debugging run. A trace that was recorded so is to be recorded
+again: its idle time is not that of a run without it, and what launches cost is not judged.
 
 ## How the saving is estimated
-Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step
-time says what there is to gain.
+Nothing is estimated: what host and GPU do at the same time without the variable the trace does not show.
 
 ## When not to
 - Under a debugging flag that is off by default.
@@ -52,6 +55,31 @@ std::vector<Finding> find(const SourceFacts& facts) {
   return findings;
 }
 
+std::vector<TraceCase> judge(const TraceSummary& trace) {
+  if (!trace.launches_block) return {};
+  Finding finding = about_trace(trace,
+                                "every launch call returns after its kernel has ended: the host "
+                                "and the GPU never work at the "
+                                "same time, as under CUDA_LAUNCH_BLOCKING=1 or in a debugger",
+                                {"Unset CUDA_LAUNCH_BLOCKING and record again: the idle time of "
+                                 "this recording is not that of "
+                                 "a run without it",
+                                 Exactness::bit_exact},
+                                std::nullopt);
+  finding.evidence = {
+      Evidence::measured(count_text(trace, trace.launches, "launch call")),
+      Evidence::published(
+          "for debugging only",
+          "CUDA C++ Programming Guide, Concurrent Execution between Host and Device")};
+  std::vector<TraceCase> cases;
+  cases.push_back({"", std::move(finding)});
+  return cases;
+}
+
+std::vector<Finding> check(std::span<const TraceSummary> ranks) {
+  return judge_ranks(ranks, judge);
+}
+
 }  // namespace blocking_launches
 
 extern const Rule launch_blocking_launches{.id = "launch/blocking-launches",
@@ -60,6 +88,7 @@ extern const Rule launch_blocking_launches{.id = "launch/blocking-launches",
                                            .typical = Typical::half,
                                            .summary = "CUDA_LAUNCH_BLOCKING=1 is set",
                                            .doc = blocking_launches::kDoc,
+                                           .in_any_trace = blocking_launches::check,
                                            .in_scripts = blocking_launches::find};
 
 }  // namespace rooftile

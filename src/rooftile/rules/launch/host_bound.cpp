@@ -171,7 +171,7 @@ bool is_of_optimizer(const TraceSummary& trace, Seconds idle) {
 }
 
 std::vector<TraceCase> judge(const TraceSummary& trace) {
-  if (is_mostly_set_up(trace)) return {};
+  if (is_mostly_set_up(trace) || trace.launches_block) return {};
   const Seconds idle = launching_idle(trace);
   const double kernels = static_cast<double>(kernels_of(trace));
   if (trace.launches + trace.graph_launches <= 0 || kernels < kFewKernels) return {};

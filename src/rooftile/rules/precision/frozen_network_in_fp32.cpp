@@ -27,8 +27,9 @@ In fp32 its GEMMs run on CUDA cores, or as TF32 where that is on, at a sixteenth
 A100, and move twice the bytes. A frozen encoder is often larger than what is trained on its output.
 
 ## How to fix
-Call it under the same autocast. Its weights may as well be loaded in 16 bits, which halves their memory:
-`from_pretrained(…, torch_dtype=torch.bfloat16)` or `.to(torch.bfloat16)`.
+Call it under an autocast of its own, `torch.autocast("cuda", dtype=torch.bfloat16)`: T5 and the autoencoder of SDXL
+overflow in fp16. Where nothing calls it outside of autocast, its weights may be loaded in bf16 too, which halves
+their memory.
 
 ## How the saving is estimated
 Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step time
@@ -36,7 +37,9 @@ says what there is to gain.
 
 ## When not to
 - Networks inside of losses, which gradients pass on the way to what is trained.
-- `autocast(enabled=False)` around it: somebody wants fp32. The autoencoder of SDXL overflows in fp16; bf16 is fine.
+- `autocast(enabled=False)` around it: somebody wants fp32.
+- An encoder to a codebook gives the targets of the training: some of them change with the precision.
+- Methods of the network that is trained.
 - Weights that are cast to 16 bits, or to a dtype that is not known here.
 - Features that are computed once and kept.
 - Programs that leave precision to accelerate, Lightning or another library.
@@ -101,6 +104,18 @@ bool is_large(const SourceFacts& facts, const Program& program, const Expr& netw
       .has_value();
 }
 
+// A method of what is trained, or of a part of it: `model.module.add_noise(x)`.
+bool is_trained(const SourceFacts& facts, const Program& program, const Expr& network) {
+  const Type& type = *network.type;
+  const TrainedParts& trained = trained_parts(facts, program);
+  const auto is_made = [&](const ClassDef* def) {
+    return std::ranges::any_of(
+        def->methods, [&](const FunctionDef* method) { return trained.makers.contains(method); });
+  };
+  return (type.made_by != nullptr && is_part(trained, *type.made_by)) ||
+         std::ranges::any_of(type.classes(), is_made);
+}
+
 bool runs_in_fp32(const SourceFacts& facts, const Program& program, const Call& call) {
   const Expr* network = network_of(call);
   if (network == nullptr || is_inside_module(call)) return false;
@@ -108,6 +123,7 @@ bool runs_in_fp32(const SourceFacts& facts, const Program& program, const Call& 
   if (type.is(TypeKind::loss) || is_named_loss(last_name(network)) || is_loaded_in(type)) {
     return false;
   }
+  if (is_trained(facts, program, *network)) return false;
   const Ways& ways = ways_to(facts, call);
   const bool is_plain =
       std::ranges::any_of(
@@ -119,14 +135,14 @@ bool runs_in_fp32(const SourceFacts& facts, const Program& program, const Call& 
 }
 
 Finding finding_for(const Call& call, const Call& trained) {
-  Finding finding =
-      finding_at(call,
-                 fmt::format("{} runs in fp32 on each step, although what is trained runs under "
-                             "autocast",
-                             call.file->slice(network_of(call)->range)),
-                 {"Call it under the same autocast, or load its weights in bf16 "
-                  "(torch_dtype=torch.bfloat16), which halves their memory too",
-                  Exactness::changes_numerics});
+  Finding finding = finding_at(
+      call,
+      fmt::format("{} runs in fp32 on each step, although what is trained runs under "
+                  "autocast",
+                  call.file->slice(network_of(call)->range)),
+      {"Call it under torch.autocast(\"cuda\", dtype=torch.bfloat16), which has the range of fp32 "
+       "where fp16 overflows",
+       Exactness::changes_numerics});
   finding.evidence = {
       Evidence::found(
           fmt::format("training forward under autocast at {}", place_text(trained, *call.file))),
