@@ -303,6 +303,12 @@ LostWork find_lost_work(const Timeline& timeline, const Links& links, TraceSumma
   return lost;
 }
 
+void set_launches(const Timeline& timeline, const Links& links, const GpuTrack& track,
+                  const Window& whole, TraceSummary& summary) {
+  summary.queue = launch_queue(timeline, links, track, whole);
+  summary.launches_block = launches_block(timeline, links, track);
+}
+
 }  // namespace
 
 TraceSummary summarize(const Timeline& timeline) {
@@ -361,8 +367,7 @@ TraceSummary summarize(const Timeline& timeline) {
   set_steps(marks, view);
   fill_tables(view, track, names, held_up, beyond, summary);
   summary.stretched = stretched_runs(timeline, track, beyond);
-  summary.queue = launch_queue(timeline, links, track, whole);
-  summary.launches_block = launches_block(timeline, links, track);
+  set_launches(timeline, links, track, whole, summary);
   summary.host_work = tabulate_other_work(timeline, links, waits, host_window);
   find_patterns(view, track, names, pieces, window, summary);
   return summary;
