@@ -264,8 +264,8 @@ struct RangeUse {
   bool operator==(const RangeUse&) const = default;
 };
 
-// Kernels that a compiler could fuse (elementwise, normalisation, softmax, reduction, cast), in
-// runs: one behind the other on a stream with no other kernel between.
+// Kernels that a compiler could fuse (elementwise, normalisation, softmax, reduction, cast; of
+// PyTorch), in runs: one behind the other on a stream with no other kernel between.
 struct PointwiseUse {
   std::int64_t kernels = 0, runs = 0;
   Seconds time;           // sum over kernels

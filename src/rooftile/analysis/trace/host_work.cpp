@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "rooftile/analysis/kernel_name.h"
 #include "rooftile/analysis/trace/busy.h"
 #include "rooftile/analysis/trace/python_sites.h"
 #include "rooftile/analysis/trace/seconds.h"
@@ -296,8 +297,9 @@ class FirstCalls {
 
   // The name of the kernel that the thread launches next after `at`, for the first time and not
   // again and again after about `length`, in a recording that shows CUDA or a library starting; 0
-  // where it is no such kernel. Without operators nothing else tells first calls from other work;
-  // beside them only Triton's kernels are loaded where no operator is around.
+  // where it is no such kernel. Without operators nothing else tells a library's first calls from
+  // other work; beside them only Triton's kernels are loaded where no operator is around. The
+  // program's own kernels are loaded within calls of the runtime.
   std::uint32_t next_first_kernel(Nanoseconds at, std::uint16_t thread, Nanoseconds length) const {
     constexpr int kMostLooks = 64;
     auto launch = std::ranges::lower_bound(launches_, std::pair(at, 0U));
@@ -312,8 +314,9 @@ class FirstCalls {
     const auto kernel = kernels_.find(launch->second);
     if (kernel == kernels_.end()) return 0;
     if (recurs(launch->second, length)) return 0;
-    const bool is_triton = timeline_.strings[kernel->second].starts_with("triton_");
-    return !has_operators_ || (is_triton && launch->first == at) ? kernel->second : 0;
+    const std::string_view name = timeline_.strings[kernel->second];
+    const bool is_triton = name.starts_with("triton_") && launch->first == at;
+    return is_triton || (!has_operators_ && is_of_library(name)) ? kernel->second : 0;
   }
   bool has_operators() const { return has_operators_; }
 
@@ -397,6 +400,9 @@ class FirstCalls {
       return start_of(launch) - from;
     }
     return 0;
+  }
+  static bool is_of_library(std::string_view kernel) {
+    return !parse_kernel_name(kernel).library.empty();
   }
   // Milliseconds in a call that loads, or in a kernel's first launch: later ones take microseconds.
   bool is_cold() const {

@@ -127,6 +127,12 @@ std::vector<RangeUse> training_ranges(const Timeline& timeline, const Links& lin
   return result;
 }
 
+// PyTorch's own kernels, those that cuDNN runs for it, and a compiler's. Kernels that other
+// libraries and extensions bring are closed to torch.compile, and often fused already.
+bool is_open_to_compilers(const KernelFacts& facts) {
+  return facts.library == "pytorch" || facts.library == "cudnn" || facts.library == "triton";
+}
+
 PointwiseUse pointwise_runs(const Timeline& timeline, const KernelNames& names,
                             const GpuTrack& track, const Window& window,
                             const std::vector<bool>& others) {
@@ -137,7 +143,8 @@ PointwiseUse pointwise_runs(const Timeline& timeline, const KernelNames& names,
     if (!window.contains(timeline.gpu.time.start(row))) continue;
     const KernelFacts& facts = names.facts(row);
     bool& running = in_run[timeline.gpu.stream[row]];
-    const bool is_other = (!others.empty() && others[row]) || works_on_list(timeline, row);
+    const bool is_other = (!others.empty() && others[row]) || works_on_list(timeline, row) ||
+                          !is_open_to_compilers(facts);
     if (!is_pointwise(facts.kernel_class) || is_other) {
       running = false;
       continue;

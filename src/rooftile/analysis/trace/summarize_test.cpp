@@ -193,25 +193,30 @@ kernel 7 50.52ms 1ms gemm corr=2
 // Without operators: what leads to the first launch of a kernel, in a recording that shows a module
 // being loaded.
 TEST(Summarize, WithoutOperatorsFirstLaunchesAreFirstCalls) {
-  const auto causes = [](const char* first_launch) {
+  const auto causes = [](std::string_view first_launch, std::string_view kernel) {
     return summary_of(fmt::format(R"(
-call main 0ms {} cudaLaunchKernel corr=1
+call main 0ms {0} cudaLaunchKernel corr=1
 kernel 7 10ms 1ms fill corr=1
 call main 40ms 1ms cudaMalloc
 call main 60ms 10us cudaLaunchKernel corr=2
-kernel 7 60.02ms 1ms gemm corr=2
+kernel 7 60.02ms 1ms {1} corr=2
 call main 70ms 10us cudaLaunchKernel corr=3
-kernel 7 70.02ms 1ms gemm corr=3
+kernel 7 70.02ms 1ms {1} corr=3
 )",
-                                  first_launch))
+                                  first_launch, kernel))
         .time.idle_by_cause;
   };
-  const auto cold = causes("9ms");
+  constexpr std::string_view kOfLibrary = "ampere_sgemm_128x64_nn";
+  const auto cold = causes("9ms", kOfLibrary);
   EXPECT_NEAR(us(cold.at(IdleCause::module_loading)), 9'000 + 49'000, 100);
   EXPECT_NEAR(us(cold.at(IdleCause::host_work)), 8'980, 50);
   EXPECT_EQ(cold.count(IdleCause::allocator), 0U);
-  const auto warm = causes("9us");
+  const auto warm = causes("9us", kOfLibrary);
   EXPECT_EQ(warm.count(IdleCause::module_loading), 0U);
+  // The program's own kernel is loaded in its launch call; before it the program computes.
+  const auto own = causes("9ms", "my_kernel");
+  EXPECT_NEAR(us(own.at(IdleCause::module_loading)), 9'000, 100);
+  EXPECT_NEAR(us(own.at(IdleCause::host_work)), 8'980 + 48'000, 100);
 }
 
 // The host takes as long before each launch of the kernel: the first is nothing special.

@@ -31,6 +31,7 @@ What other kernels or the host hide is taken off.
 
 ## When not to
 - Attention that is not fused is left out: see `attention/unfused`.
+- Kernels of libraries other than PyTorch and cuDNN are left out: a compiler does not look into them.
 - A program that GEMMs dominate gains little, and compiling takes a minute or more. Less than a twentieth of the
   step is information.
 - Shapes that change from step to step compile again and again.
