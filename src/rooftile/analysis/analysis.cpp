@@ -47,8 +47,11 @@ std::optional<Range<Seconds>> known_time_in_pass(const OpAnalysis& op, std::int6
 }
 
 // What ran was measured; and one operation has what it reads to itself.
-TimeModel step_model(const Workload& workload, const TimeModel& model) {
-  if (!workload.traces.empty()) return model;
+TimeModel step_model(const Workload& workload, const TimeModel& any_model) {
+  if (!workload.traces.empty()) return any_model;
+  const bool trains =
+      std::ranges::any_of(workload.ops, [](const Op& op) { return op.phase != Phase::forward; });
+  const TimeModel model = trains ? any_model.without_cache_update() : any_model;
   Bytes weights, caches;
   double elements = 0;
   for (const Op& op : workload.ops) {

@@ -49,6 +49,7 @@ struct TimeContext {
   const ProductResiduals& residuals;
   StepState step;
   bool takes_winograd = true;                     // libraries may, for convolutions on CUDA cores
+  bool updates_cache = true;                      // attention stores the new keys in a cache
   std::optional<AttentionTile> attention_tile{};  // of the kernel that ran
 };
 

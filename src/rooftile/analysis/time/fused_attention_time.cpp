@@ -82,6 +82,7 @@ class FusedAttention {
         op_(op),
         shape_(attention_shape(op, attention)),
         sms_(std::max(context.device.sms, 1)),
+        keeps_cache_(context.updates_cache && (shape_.causal || shape_.query_len == 1)),
         schedule_(schedule_attention(c_, shape_, sms_, context.attention_tile)),
         traffic_(traffic_of(op, shape_, schedule_)),
         warm_(warm_share(rival_bytes(attention, context.step), c_.decode_l2_share, device_, 8)) {}
@@ -122,11 +123,9 @@ class FusedAttention {
     return reference > 0 ? reference / clock() : 1.0;
   }
 
-  bool keeps_cache() const { return shape_.causal || shape_.query_len == 1; }
-
   // Without a cache the kernel that attends is the only one; its gradient is a chain again.
   double launch() const {
-    const bool alone = !keeps_cache() && op_.phase == Phase::forward;
+    const bool alone = !keeps_cache_ && op_.phase == Phase::forward;
     const Seconds chain = alone ? one_kernel_launch_ : c_.launch;
     return chain.value() + (shape_.narrow ? c_.narrow_launch.value() : 0) + copies() + sequences();
   }
@@ -160,7 +159,7 @@ class FusedAttention {
 
   // One block per token, of one thread per element up to 512; the SM holds 2048 threads.
   double cache_write() const {
-    if (!keeps_cache()) return 0;
+    if (!keeps_cache_) return 0;
     constexpr double kMostThreads = 512, kThreadsPerSm = 2048, kOverlap = 4;
     const double tokens = shape_.batch * std::min(shape_.query_len, shape_.kv_len);
     const double elements = shape_.kv_heads * shape_.head_dim;
@@ -291,6 +290,7 @@ class FusedAttention {
   const Op& op_;
   AttentionShape shape_;
   double sms_;
+  bool keeps_cache_;
   AttentionSchedule schedule_;
   Traffic traffic_;
   double warm_;  // share of the keys and values that L2 still holds since the step before

@@ -65,6 +65,19 @@ TEST(FusedAttention, EncodersRunOneKernel) {
   EXPECT_NEAR(seconds(h100, attention_of({1, 8, 8, 141, 141, 64, 0, false})), 9.35e-6, 1e-6);
 }
 
+// In training nothing reads the keys again: the kernel that attends is the only one.
+TEST(FusedAttention, TrainingStoresNoKeysInACache) {
+  const TimeModel h100(gpu("h100"));
+  const Op op = attention_of({1, 16, 16, 1024, 1024, 64});
+  const TimeEstimate served = *h100.estimate(op);
+  const TimeEstimate trained = *h100.without_cache_update().estimate(op);
+  EXPECT_LT(trained.launch, served.launch);
+  EXPECT_LT(trained.time.expected, served.time.expected - (served.launch - trained.launch));
+  const Op encoder = attention_of({1, 16, 16, 1024, 1024, 64, 0, false});
+  EXPECT_EQ(h100.without_cache_update().estimate(encoder)->time.expected,
+            h100.estimate(encoder)->time.expected);
+}
+
 // More SMs may split the keys, whose shares must then be combined: up to 5 %.
 TEST(FusedAttention, AFasterGpuIsNeverSlower) {
   for (const char* name : {"a100", "h100", "l40s", "t4"}) {

@@ -158,9 +158,16 @@ TimeModel TimeModel::with_attention_tile(const AttentionTile& tile) const {
   return model;
 }
 
+TimeModel TimeModel::without_cache_update() const {
+  TimeModel model = *this;
+  model.updates_cache_ = false;
+  return model;
+}
+
 std::optional<TimeEstimate> TimeModel::estimate(const Op& op) const {
   TimeContext context = state_->context(step_);
   context.takes_winograd = takes_winograd_;
+  context.updates_cache = updates_cache_;
   context.attention_tile = attention_tile_;
   std::optional<TimeEstimate> estimate = std::visit(EstimateOp{context, op}, op.body);
   if (!estimate) return estimate;

@@ -32,6 +32,10 @@ class TimeModel {
   // The same where this kernel of FlashAttention-2 ran.
   TimeModel with_attention_tile(const AttentionTile& tile) const;
 
+  // The same where attention stores no new keys and values in a cache: in training, and where that
+  // is an operation of its own.
+  TimeModel without_cache_update() const;
+
   // One run of the operation; empty when nothing is known of it ("other" without bytes).
   std::optional<TimeEstimate> estimate(const Op& op) const;
   // One matrix product, all its repeats.
@@ -52,7 +56,7 @@ class TimeModel {
   explicit TimeModel(std::shared_ptr<const State> state) : state_(std::move(state)) {}
   std::shared_ptr<const State> state_;
   StepState step_;
-  bool takes_winograd_ = true;
+  bool takes_winograd_ = true, updates_cache_ = true;
   std::optional<AttentionTile> attention_tile_;
 };
 

@@ -40,7 +40,7 @@ Seconds element_loads(const Device& device, const Gemm& gemm) {
 constexpr int kAmpere = 80, kHopper = 90;
 
 // Kernels built for Ampere or before do not use what later Tensor Cores add: there an SM does in a
-// clock what it does on Ampere.
+// clock at most what it does on Ampere.
 std::optional<TimeModel> model_of_older_kernels(const Device& device) {
   const auto ampere = find_device("a100");
   if (!ampere || device.compute_capability < kHopper) return std::nullopt;
@@ -50,8 +50,12 @@ std::optional<TimeModel> model_of_older_kernels(const Device& device) {
   Device older = device;
   older.id.clear();
   older.compute_capability = kAmpere;
-  older.tensor_core_peak = ampere->tensor_core_peak;
-  for (auto& [dtype, peak] : older.tensor_core_peak) peak = peak * (sm_clock / there);
+  for (auto& [dtype, peak] : older.tensor_core_peak) {
+    const auto known = ampere->tensor_core_peak.find(dtype);
+    if (known != ampere->tensor_core_peak.end()) {
+      peak = std::min(peak, known->second * (sm_clock / there));
+    }
+  }
   older.time_model = {};
   return TimeModel(older);
 }
@@ -149,10 +153,6 @@ std::optional<TimeEstimate> product_time(const Models& models, const Op& op, con
 
 double rounded_up(double value, double step) { return step * std::ceil(value / step); }
 
-// Shah et al., "FlashAttention-3", 2024: FlashAttention-2 reaches 35 % of an H100; 360 TFLOP/s were
-// recorded at a head size of 128.
-constexpr double kFlash2OnHopper = 0.36;
-
 // Scores and their gradient once more, and the three gradients: five products for two.
 double passes_of(const Op& op) { return op.phase == Phase::forward ? 1 : 2.5; }
 
@@ -199,20 +199,28 @@ std::optional<TimeEstimate> efficient_time(const TimeModel& model, const Op& op,
   return with_time(estimate, Seconds(std::max(memory, launch + passes_of(op) * flop / rate)));
 }
 
-std::optional<TimeEstimate> attention_time(const TimeModel& model, const Op& op, const Attention& a,
+// Shah et al., "FlashAttention-3", 2024: FlashAttention-2 reaches 35 % of an H100; 360 TFLOP/s were
+// recorded at a head size of 128.
+constexpr double kFlash2OnHopper = 0.36;
+constexpr std::int64_t kWideHead = 128;
+
+// FlashAttention-2 was written for Ampere; of wide heads its rate on Hopper is published. Keys are
+// stored in a cache by other operations.
+std::optional<TimeEstimate> attention_time(const Models& models, const Op& op, const Attention& a,
                                            const CallKernels& call) {
-  std::optional<TimeEstimate> time =
-      (call.attention_tile ? model.with_attention_tile(*call.attention_tile) : model).estimate(op);
-  if (!time) return time;
-  if (call.is_memory_efficient) return efficient_time(model, op, a, *time);
-  const double peak = peak_of(model.device().tensor_core_peak, op.dtypes.input).value();
-  if (call.is_flash_2 && model.device().compute_capability >= kHopper && peak > 0) {
-    const double dims = to_double(a.head_dim) + to_double(a.value_dim);
-    const double flop = attention_flop(a, to_double(a.query_len), to_double(a.kv_len), dims);
-    const Seconds least = time->launch + Seconds(passes_of(op) * flop / (kFlash2OnHopper * peak));
-    if (least > time->time.expected) return with_time(*time, least);
-  }
-  return time;
+  const Device& device = models.usual.device();
+  const bool wide = device.compute_capability == kHopper && a.head_dim >= kWideHead;
+  const bool older = call.is_flash_2 && models.older_kernels && !wide;
+  TimeModel model = (older ? *models.older_kernels : models.usual).without_cache_update();
+  if (call.attention_tile) model = model.with_attention_tile(*call.attention_tile);
+  const std::optional<TimeEstimate> time = model.estimate(op);
+  if (time && call.is_memory_efficient) return efficient_time(models.usual, op, a, *time);
+  const double peak = peak_of(device.tensor_core_peak, op.dtypes.input).value();
+  if (!time || !call.is_flash_2 || !wide || peak <= 0) return time;
+  const double dims = to_double(a.head_dim) + to_double(a.value_dim);
+  const double flop = attention_flop(a, to_double(a.query_len), to_double(a.kv_len), dims);
+  const Seconds least = time->launch + Seconds(passes_of(op) * flop / (kFlash2OnHopper * peak));
+  return with_time(*time, std::max(least, time->time.expected));
 }
 
 // Of a kernel that fills up the few channels of each tap: with them, the product that it computes.
@@ -304,7 +312,7 @@ std::optional<TimeEstimate> modelled_time(const Models& models, const Op& op, co
                                           const CallKernels& call) {
   if (const auto* gemm = std::get_if<Gemm>(&op.body)) return product_time(models, op, *gemm, call);
   if (const auto* attention = std::get_if<Attention>(&op.body)) {
-    return attention_time(models.usual, op, *attention, call);
+    return attention_time(models, op, *attention, call);
   }
   if (const auto* conv = std::get_if<Convolution>(&op.body)) {
     return convolution_time(models, op, *conv, call);

@@ -81,12 +81,15 @@ void read_product(const OpUse& use, CallKernels& call) {
   call.family = product_family(use, main, call);
 }
 
-// "…Flash_fwd_kernel_traits<32, 128, 128, 4, …": head size, query rows, keys, warps.
+// "…Flash_fwd_kernel_traits<32, 128, 128, 4, …", "…Flash_bwd_kernel_traits<…": head size, query rows,
+// keys, warps.
 std::optional<AttentionTile> attention_tile(std::string_view name) {
-  constexpr std::string_view kTraits = "Flash_fwd_kernel_traits<";
+  constexpr std::string_view kFlash = "Flash_", kTraits = "wd_kernel_traits<";
   constexpr int kLargest = 1024;
   const std::size_t found = name.find(kTraits);
-  if (found == std::string_view::npos) return std::nullopt;
+  if (found == std::string_view::npos || !has_part(name.substr(0, found), kFlash)) {
+    return std::nullopt;
+  }
   name.remove_prefix(found + kTraits.size());
   std::array<int, 3> sizes{};
   for (int& size : sizes) {

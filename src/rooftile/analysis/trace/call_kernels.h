@@ -23,7 +23,7 @@ struct CallKernels {
   bool converts_layouts = false;     // kernels around a convolution change the order of elements
   bool is_winograd = false;          // a convolution by that algorithm
   bool is_flash_2 = false;           // FlashAttention-2, whatever the GPU
-  std::optional<AttentionTile> attention_tile;  // … of its forward kernel
+  std::optional<AttentionTile> attention_tile;  // … of FlashAttention-2
   bool is_memory_efficient = false;  // the attention of xFormers and PyTorch, any precision
 };
 
