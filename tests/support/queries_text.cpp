@@ -23,10 +23,8 @@
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/model_size.h"
-#include "rooftile/analysis/source/model_uses.h"
 #include "rooftile/analysis/source/pointwise_function.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/analysis/source/returned_loaders.h"
 #include "rooftile/analysis/source/sample_size.h"
 #include "rooftile/analysis/source/step_waits.h"
 #include "rooftile/analysis/source/time_loop.h"
@@ -34,7 +32,6 @@
 #include "rooftile/analysis/source/tutorials.h"
 #include "rooftile/analysis/source/unowned_networks.h"
 #include "rooftile/analysis/source/unseen_batches.h"
-#include "rooftile/analysis/source/untrained_models.h"
 #include "rooftile/analysis/source/value_places.h"
 #include "rooftile/script/reach/reach.h"
 #include "tests/support/facts_text.h"
@@ -117,11 +114,10 @@ void add_loader(const SourceFacts& facts, const Call& loader, std::vector<std::s
                 {is_hardly_read(facts, loader), "hardly read"},
                 {needs_no_workers(facts, loader), "needs no workers"},
                 {has_large_samples(facts, loader), "large samples"},
-                {collates_to_arrays(facts, loader), "collates to arrays"},
+                {collates_to_arrays(loader), "collates to arrays"},
                 {collates_on_gpu(facts, loader), "collates on a GPU"},
                 {has_gpu_samples(facts, loader), "samples on a GPU"},
-                {moves_batches(facts, loader), "moves batches"},
-                {is_dropped_by_callers(loader), "dropped by callers"}}));
+                {moves_batches(facts, loader), "moves batches"}}));
 }
 
 void add_loop(const SourceFacts& facts, const Loop& loop, std::vector<std::string>& lines) {
@@ -132,11 +128,8 @@ void add_loop(const SourceFacts& facts, const Loop& loop, std::vector<std::strin
                 {is_user_evaluation(facts, loop), "evaluation by the user"}}));
 }
 
-void add_call(const SourceFacts& facts, const Call& call, const Trainers& trainers,
-              std::vector<std::string>& lines) {
+void add_call(const SourceFacts& facts, const Call& call, std::vector<std::string>& lines) {
   const bool makes_module = call.expr->type->is(TypeKind::module);
-  const bool wraps_module = makes_module && !call.arguments.empty() &&
-                            call.arguments[0].value->type->is(TypeKind::module);
   add(lines, "call", code_of(call.expr),
       words_of({{is_hot(facts, call), "hot"},
                 {!is_hot(facts, call) && is_hot_or_evaluated(facts, call), "evaluated"},
@@ -146,12 +139,8 @@ void add_call(const SourceFacts& facts, const Call& call, const Trainers& traine
                 {is_clock(call), "clock"},
                 {copies_to_device(facts, call), "copies to a device"},
                 {makes_on_host(facts, call), "made on the host"},
-                {feeds_step_loop(facts, call), "feeds the step"},
                 {runs_in_forward(call.function), "in forward"},
-                {makes_module && is_in_no_optimizer(facts, call), "in no optimizer"},
-                {wraps_module && is_untrained(facts, call, trainers), "untrained"},
-                {wraps_module && runs_without_gradients(facts, call), "without gradients"},
-                {wraps_module && meets_no_optimizer(facts, call), "meets no optimizer"}}));
+                {makes_module && is_in_no_optimizer(facts, call), "in no optimizer"}}));
 }
 
 void add_value(const SourceFacts& facts, const Statement& statement,
@@ -193,18 +182,15 @@ void add_lines(const SourceFacts& facts, const File& file, std::vector<std::stri
 
 void add_file(const SourceFacts& facts, const File& file, std::vector<std::string>& lines) {
   add_lines(facts, file, lines);
-  const Trainers trainers = training_functions(facts);
   for (const HostRead& read : host_reads(facts, file)) {
     lines.push_back(fmt::format("read {}: {}", code_of(read.expr),
                                 words_of({{feeds_host(read), "feeds the host"},
                                           {is_conversion(facts, read), "conversion"}})));
   }
   for (const LayerPair& pair : neighbouring_layers(file)) {
-    lines.push_back(fmt::format("pair {} > {} {}", code_of(pair.first->expr),
-                                code_of(pair.second->expr),
-                                words_of({{pair.condition != nullptr, "on a condition"},
-                                          {pair.in_lists, "in lists"},
-                                          {pair.is_shared, "shared"}})));
+    lines.push_back(fmt::format(
+        "pair {} > {} {}", code_of(pair.first->expr), code_of(pair.second->expr),
+        words_of({{pair.condition != nullptr, "on a condition"}, {pair.is_shared, "shared"}})));
   }
   for (const Loop* loop : file.loops) add_loop(facts, *loop, lines);
   for (const FunctionDef* function : file.functions) add_function(*function, lines);
@@ -213,7 +199,7 @@ void add_file(const SourceFacts& facts, const File& file, std::vector<std::strin
         statement->kind == StatementKind::assignment && statement->value != nullptr;
     if (is_assigned) add_value(facts, *statement, lines);
   }
-  for (const Call* call : file.calls) add_call(facts, *call, trainers, lines);
+  for (const Call* call : file.calls) add_call(facts, *call, lines);
 }
 
 void add_passes(const SourceFacts& facts, std::vector<std::string>& lines) {

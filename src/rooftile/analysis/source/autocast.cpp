@@ -51,22 +51,6 @@ std::optional<Autocast> find(const SourceFacts& facts, const Expr* expr, int dep
   if (expr == nullptr || depth > 6) return std::nullopt;
   if (expr->call() != nullptr && is_autocast_name(expr->call()->name))
     return read(facts, *expr->call());
-  if (is_autocast_name(expr->full_name())) {
-    Autocast autocast;  // @autocast, without parentheses
-    autocast.dtype = AutocastDtype::fp16;
-    return autocast;
-  }
-  if (expr->kind == ExprKind::conditional) {
-    for (const std::size_t side : {std::size_t{0}, std::size_t{2}}) {
-      if (side >= expr->children().size()) continue;
-      auto found = find(facts, expr->children()[side], depth + 1);
-      if (found) {
-        found->may_be_off = true;
-        return found;
-      }
-    }
-    return std::nullopt;
-  }
   const Expr* behind = resolved(expr);
   if (behind != expr) return find(facts, behind, depth + 1);
   const Value value = facts.value(expr);
@@ -100,14 +84,6 @@ std::vector<Autocast> autocasts_in(const SourceFacts& facts, const Program& prog
                  "torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast",
                  "torch.cpu.amp.autocast", "torch.cpu.amp.autocast_mode.autocast"})) {
     found.push_back(read(facts, *call));
-  }
-  for (const File* file : program.files) {
-    for (const FunctionDef* function : file->functions) {
-      for (const Expr* decorator : function->decorators) {
-        if (decorator->call() != nullptr) continue;
-        if (const auto one = find(facts, decorator, 0)) found.push_back(*one);
-      }
-    }
   }
   return found;
 }

@@ -5,7 +5,6 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/analysis/source/returned_loaders.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/script/flow/sources.h"
@@ -24,51 +23,11 @@ bool converts_to_gpu(const Call& call) {
   return made->full_name().starts_with("torch.cuda.");
 }
 
-// A parameter that some caller gives what it runs over: `for left, right in loader: train(left,
-// right)`. Also one of a function that is only handed on: `map(to_tensor, batch)`.
-bool is_passed_from_loop(const Expr& name) {
-  const FunctionDef* function = name.statement == nullptr ? nullptr : name.statement->function;
-  if (name.kind != ExprKind::name || function == nullptr) return false;
-  if (name.binding() == nullptr && function->callers.empty()) return true;
-  return std::ranges::any_of(function->callers, [&](const Call* caller) {
-    const Argument* given = passed_argument(*caller, *function, name.word());
-    const Statement* binding = given == nullptr ? nullptr : given->value->binding();
-    return binding != nullptr && binding->kind == StatementKind::for_;
-  });
-}
-
-// torch.LongTensor(ids), torch.tensor(texts), pad_sequence([…]): made of Python's lists in the
-// step, in memory that no loader has pinned.
-bool is_new_tensor(const SourceFacts& facts, const Expr& value) {
-  using script::SourceStep;
-  return script::find_source(facts, value, [](const Expr& part) {
-    const Call* call = part.call();
-    if (call == nullptr) {
-      const bool is_followed = part.kind == ExprKind::name || part.kind == ExprKind::list ||
-                               part.kind == ExprKind::comprehension;
-      return is_followed ? SourceStep::go_on : SourceStep::stop;
-    }
-    if (is_one_of(call->name, {"torch.tensor", "torch.as_tensor", "torch.LongTensor",
-                               "torch.FloatTensor", "torch.IntTensor", "torch.ByteTensor"})) {
-      // `for data, labels in loader:` gives tensors, as a rule; so do callers of a step function.
-      const Expr* given = call->arguments.empty() ? nullptr : call->arguments.front().value;
-      const Statement* binding = given == nullptr ? nullptr : given->binding();
-      const bool is_of_loop = binding != nullptr && binding->kind == StatementKind::for_;
-      const bool is_batch = is_of_loop || (given != nullptr && is_passed_from_loop(*given));
-      return is_batch ? SourceStep::stop : SourceStep::found;
-    }
-    const bool joins = is_one_of(call->name, {"torch.nn.utils.rnn.pad_sequence", "torch.stack",
-                                              "torch.cat", "torch.autograd.Variable"});
-    if (call->target != nullptr) return SourceStep::stop;
-    return joins ? SourceStep::go_on : SourceStep::receiver;
-  });
-}
-
 bool moves_data(const SourceFacts& facts, const Call& call) {
-  // Nor are noise, masks and first states, made of sizes alone, from a batch.
+  // Noise, masks and first states, made of sizes alone, are not of a batch.
   if (call.receiver == nullptr) return false;
   const Expr& moved = *call.receiver;
-  if (is_new_tensor(facts, moved) || host_allocation(facts, moved) != nullptr) return false;
+  if (host_allocation(facts, moved) != nullptr) return false;
   return copies_to_device(facts, call) || converts_to_gpu(call) ||
          (call.method == "copy_" && !call.receiver_type().is(TypeKind::module));
 }
@@ -93,33 +52,11 @@ const FunctionDef* stepped_generator(const SourceFacts& facts, const Call& call)
   return yields ? function : nullptr;
 }
 
-// `cuda = lambda x: x.cuda()`, and then `cuda(images)`; functions that callers pass.
-template <class Test>
-bool any_call_in_value(const SourceFacts& facts, const Call& call, const Test& test) {
-  const bool is_method = call.receiver != nullptr && call.receiver_type().class_def == nullptr;
-  if (call.target != nullptr || is_method || call.expr->children().empty()) {
-    return false;
-  }
-  const auto callees = script::origins(facts, *call.expr->children()[0]);
-  return std::ranges::any_of(callees, [&](const Expr* callee) {
-    bool found = false;
-    if (callee->kind == ExprKind::lambda) {
-      visit(callee, [&](const Expr& part) {
-        found = found || (part.call() != nullptr && test(*part.call()));
-        return !found;
-      });
-    }
-    const FunctionDef* function = callee->type->function;
-    return found || (function != nullptr && any_call_below(*function, kMaxWrappers, test));
-  });
-}
-
 bool moves_by(const SourceFacts& facts, const Call& call) {
   const FunctionDef* function = call.target != nullptr ? call.target : mapped_function(call);
   if (function == nullptr) function = stepped_generator(facts, call);
   const auto moves = [&](const Call& inner) { return moves_data(facts, inner); };
-  return moves(call) || (function != nullptr && any_call_below(*function, kMaxWrappers, moves)) ||
-         any_call_in_value(facts, call, moves);
+  return moves(call) || (function != nullptr && any_call_below(*function, kMaxWrappers, moves));
 }
 
 bool moves_in(const SourceFacts& facts, const Loop& loop) {
@@ -144,26 +81,13 @@ bool hands_on(const Loop& loop) {
   return yields;
 }
 
-// `for images, labels in loader: break` in a notebook.
-bool only_looks(const Loop& loop) {
-  const auto body = loop.statement->body;
-  return !loop.is_step() && loop.function == nullptr &&
-         std::any_of(body.begin(), body.end(),
-                     [](const Statement* each) { return each->kind == StatementKind::break_; });
-}
-
 }  // namespace
 
 namespace {
 
-// `opt.cuda`, `not args.no_cuda`: on in each run with something to copy.
+// `opt.cuda`: on in each run with something to copy.
 bool says_gpu(const Expr* expr) {
-  if (expr == nullptr) return false;
-  if (expr->kind == ExprKind::logical && expr->word() == "not") {
-    return is_one_of(lower(last_name(expr->children().front())),
-                     {"no_cuda", "no_gpu", "disable_cuda", "cpu", "use_cpu", "cpu_only"});
-  }
-  return expr->kind == ExprKind::attribute &&
+  return expr != nullptr && expr->kind == ExprKind::attribute &&
          is_one_of(lower(expr->word()), {"cuda", "use_cuda", "gpu", "use_gpu", "on_gpu", "is_cuda",
                                          "has_cuda", "has_gpu", "with_cuda", "enable_cuda"});
 }
@@ -206,12 +130,6 @@ bool is_taken_over(const SourceFacts& facts, const File& file) {
 
 namespace {
 
-// `[x for x, y in DataLoader(data)]`: the comprehension; null elsewhere.
-const Expr* comprehension_over(const Call& loader) {
-  const Expr* outer = loader.expr->parent;
-  return outer != nullptr && outer->kind == ExprKind::for_clause ? outer->parent : nullptr;
-}
-
 bool is_argument_of(const Expr* expr, std::string_view function) {
   return expr->parent != nullptr && expr->parent->call() != nullptr &&
          expr->parent->call()->name == function;
@@ -245,7 +163,7 @@ bool is_seen_elsewhere(const SourceFacts& facts, const Statement& made) {
 
 bool is_hardly_read(const SourceFacts& facts, const Call& loader) {
   const Statement* made = loader.statement;
-  if (is_argument_of(loader.expr, "len") || is_dropped_by_callers(loader)) return true;
+  if (is_argument_of(loader.expr, "len")) return true;
   const bool is_plain = made != nullptr && made->kind == StatementKind::assignment &&
                         made->value == loader.expr && made->target != nullptr &&
                         made->target->kind == ExprKind::name;
@@ -274,41 +192,12 @@ bool is_for_trial(const SourceFacts& facts, std::span<const Program* const> prog
   });
 }
 
-bool moves_inside(const SourceFacts& facts, const Expr& expr) {
-  bool moves = false;
-  visit(&expr, [&](const Expr& part) {
-    moves = moves || (part.call() != nullptr && moves_by(facts, *part.call()));
-    return !moves;
-  });
-  return moves;
-}
-
 }  // namespace
 
-bool feeds_step_loop(const SourceFacts& facts, const Call& call) {
-  const FunctionDef* function = call.function;
-  const bool is_iterator =
-      function != nullptr && function->class_def != nullptr && function->name == "__iter__";
-  if (!is_iterator || !is_reached_by_default(facts, call)) return false;
-  bool repeats = loop_around(call.statement) != nullptr;
-  for (const Expr* outer = call.expr; outer != nullptr && !repeats; outer = outer->parent) {
-    repeats = outer->kind == ExprKind::comprehension;
-  }
-  const auto goes_through = [&](const Loop* loop) {
-    const Expr* iterated = loop->statement->value;
-    while (iterated != nullptr && iterated->call() != nullptr &&
-           !iterated->call()->arguments.empty() && iterated->call()->target == nullptr &&
-           iterated->type->class_def == nullptr) {
-      iterated = iterated->call()->arguments.front().value;  // enumerate(batches), tqdm(batches)
-    }
-    return iterated != nullptr && iterated->type->class_def == function->class_def;
-  };
-  return repeats && std::ranges::any_of(facts.loops(LoopRole::training_step), goes_through);
-}
-
 bool moves_batches(const SourceFacts& facts, const Call& loader) {
-  if (is_read_once(*loader.expr) || is_hardly_read(facts, loader)) return false;
-  if (const Expr* reader = comprehension_over(loader)) return moves_inside(facts, *reader);
+  const Expr* outer = loader.expr->parent;
+  const bool is_collected = outer != nullptr && outer->kind == ExprKind::for_clause;  // in a list
+  if (is_collected || is_read_once(*loader.expr)) return false;
   const auto programs = training_programs_of(facts, *loader.file);
   const bool has_hooks = std::any_of(programs.begin(), programs.end(), [](const Program* program) {
     return std::any_of(program->files.begin(), program->files.end(), [](const File* file) {
@@ -322,7 +211,7 @@ bool moves_batches(const SourceFacts& facts, const Call& loader) {
                                  [&](const Loop* loop) { return moves_in(facts, *loop); });
   if (moves) return true;
   // Who calls next() on a generator is not among them.
-  std::erase_if(loops, [](const Loop* loop) { return hands_on(*loop) || only_looks(*loop); });
+  std::erase_if(loops, [](const Loop* loop) { return hands_on(*loop); });
   // Lightning calls `train_dataloader` and its like, whoever else does.
   const FunctionDef* maker = loader.function;
   const bool is_hook = has_hooks && maker != nullptr && maker->class_def != nullptr &&
@@ -341,7 +230,7 @@ bool moves_batches(const SourceFacts& facts, const Call& loader) {
   });
 }
 
-std::vector<const FunctionDef*> collate_functions(const SourceFacts& facts, const Call& loader) {
+std::vector<const FunctionDef*> collate_functions(const Call& loader) {
   const Argument* collate = loader.argument("collate_fn", 6);
   if (collate == nullptr || collate->unpacked) return {};
   if (const FunctionDef* known = collate->value->type->function) return {known};
@@ -355,14 +244,6 @@ std::vector<const FunctionDef*> collate_functions(const SourceFacts& facts, cons
   };
   const Type& owner = *named->children().front()->type;
   std::ranges::for_each(owner.classes(), add_own);
-  if (!owner.is(TypeKind::unknown)) return functions;
-  for (const Program* program : training_programs_of(facts, *loader.file)) {
-    for (const File* file : program->files) {
-      for (const ClassDef* def : file->classes) {
-        if (def->is_dataset) add_own(def);
-      }
-    }
-  }
   return functions;
 }
 
@@ -380,7 +261,7 @@ const Call* copy_below(const SourceFacts& facts, const FunctionDef& function, in
 }
 
 bool collates_on_gpu(const SourceFacts& facts, const Call& loader) {
-  const auto functions = collate_functions(facts, loader);
+  const auto functions = collate_functions(loader);
   const auto copies = [&](const FunctionDef* function) {
     return copy_below(facts, *function) != nullptr;
   };

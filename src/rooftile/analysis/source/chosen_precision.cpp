@@ -13,16 +13,6 @@
 namespace rooftile::source {
 namespace {
 
-// Amplitudes are no mixed precision: amp_to_db, `amp, phase = x.abs(), x.angle()`, `amp * wave`,
-// those of noise and of cosine schedules.
-bool is_of_sound(std::string_view line) {
-  if (contains_any(line, {"amp_to_", "_to_amp", "amp *", "* amp", ".abs(", "phase", "fft",
-                          "noise_amp", "curr_amp", "max_amp", "min_amp"})) {
-    return true;
-  }
-  return contains_any(line, {"amp_scale"}) && !contains_any(line, {"amp_scaler"});
-}
-
 // A scaler alone makes nothing 16 bits wide: who uses one with autocast says that too.
 bool is_of_scaler(std::string_view line) {
   return contains_any(line, {"amp.GradScaler", "NativeScaler"});
@@ -43,53 +33,14 @@ bool asks_for_dtype(std::string_view line) {
                              ".dtype !=", "torch.float16:", "torch.bfloat16:"});
 }
 
-// `"float16": torch.HalfTensor` of a table that batches of arrays are made tensors by.
-bool is_in_table(std::string_view line) { return contains_any(line, {"float16':", "float16\":"}); }
-
-// `np.float16 if use_float16 else np.float32`, and nothing of torch: an option for arrays.
-bool is_for_arrays(const File& file) {
-  return has_any_text(file, {"np.float16", "numpy.float16"}) &&
-         !has_any_text(file, {"torch.float16", "torch.half", ".half(", "torch_dtype"});
-}
-
-// `AverageMeter(precision=4)`: digits, where 16 and 32 would be bits.
-bool counts_digits(std::string_view line) {
-  constexpr std::string_view kWord = "precision=";
-  const std::size_t at = line.find(kWord);
-  if (at == std::string_view::npos) return false;
-  const std::string_view rest = line.substr(at + kWord.size());
-  const auto is_digit = [&](std::size_t i) {
-    return i < rest.size() && rest[i] >= '0' && rest[i] <= '9';
-  };
-  return is_digit(0) && !is_digit(1);
-}
-
 // Precision and recall; `double_precision=False` of a solver.
 bool is_of_metric(std::string_view line) {
   return contains_any(lower(line), {"recall", "f1", "fbeta", "metric", "double_precision"});
 }
 
-// `precision = hits / n`, a metric of its own: `precision=(tp + 1) / (tp + fp + 1)`.
-bool computes_metric(std::string_view line) {
-  const std::string_view code = trim(line);
-  return code.starts_with("precision=") && contains_any(code, {"/", "sum(", "mean("});
-}
-
 // Horovod sends gradients as 16 bits, whatever they are multiplied in.
 bool is_of_transfer(std::string_view line) {
   return contains_any(lower(line), {"allreduce", "compression"});
-}
-
-// `print("== precision==")`, a heading: not `"--precision=16"` and not `f"precision={bits}"`.
-bool is_heading(std::string_view line) {
-  constexpr std::string_view kWord = "precision=";
-  const std::size_t at = line.find(kWord);
-  if (at == std::string_view::npos) return false;
-  const std::string_view before = line.substr(0, at), behind = line.substr(at + kWord.size());
-  const bool is_text =
-      std::ranges::count(before, '"') % 2 == 1 || std::ranges::count(before, '\'') % 2 == 1;
-  return is_text && !contains_any(before, {"--"}) && !behind.empty() &&
-         std::string_view("= \"'").find(behind.front()) != std::string_view::npos;
 }
 
 using LineTest = bool (*)(std::string_view);
@@ -115,24 +66,12 @@ bool uses_word(const File& file, std::string_view word, std::initializer_list<Li
   return has_word(used, word);
 }
 
-// Not `"--is_apex"`, which chooses it.
-bool offers_no_apex(std::string_view line) {
-  for (const std::string_view dashes : {"\"--", "'--"}) {
-    const std::size_t begin = line.find(dashes);
-    if (begin == std::string_view::npos) continue;
-    const std::string_view option = line.substr(begin + 1);
-    if (contains(option.substr(0, option.find(dashes.front())), "apex")) return false;
-  }
-  return true;
-}
-
 // apex's own way to train in 16 bits, or an option for it; its other parts do not count.
 bool uses_amp(const Program& program) {
   return std::ranges::any_of(program.files, [](const File* file) {
-    for (const std::string_view word : {"amp", "use_apex", "--apex"}) {
-      if (uses_word(*file, word, {is_of_sound, is_of_scaler})) return true;
-    }
-    return uses_word(*file, "apex", {offers_no_apex});
+    return uses_word(*file, "amp", {is_of_scaler}) ||
+           std::ranges::any_of(std::to_array<std::string_view>({"use_apex", "--apex", "apex"}),
+                               [&](std::string_view word) { return uses_word(*file, word, {}); });
   });
 }
 
@@ -181,26 +120,10 @@ bool names_precision(const SourceFacts& facts, const Program& program) {
       if (uses_word(*file, word, {is_complaint})) return true;
     }
     return uses_word(*file, "fp16", {is_complaint, is_of_transfer, is_left_off}) ||
-           (uses_word(*file, "float16", {is_of_host, asks_for_dtype, is_in_table, is_left_off}) &&
-            !is_for_arrays(*file)) ||
-           uses_word(*file, "HalfTensor", {is_in_table}) ||
-           uses_word(*file, "bfloat16", {asks_for_dtype}) || uses_word(*file, "fairseq", {}) ||
-           uses_word(*file, "precision=",
-                     {is_of_host, is_of_metric, counts_digits, is_heading, computes_metric});
-  });
-}
-
-// fairseq trains by options of its own, --fp16 among them; its metrics alone do not.
-bool trains_by_fairseq(const Program& program) {
-  return std::ranges::any_of(program.files, [](const File* file) {
-    if (!mentions(*file, {"fairseq"})) return false;
-    if (file->module.starts_with("fairseq") || contains(file->module, ".fairseq")) return true;
-    return std::ranges::any_of(file->imports, [](std::string_view name) {
-      return name == "fairseq" || name.starts_with("fairseq_cli") ||
-             (name.starts_with("fairseq.") &&
-              contains_any(name, {".trainer", ".tasks", ".options", ".models", ".dataclass",
-                                  ".checkpoint_utils", ".distributed"}));
-    });
+           uses_word(*file, "float16", {is_of_host, asks_for_dtype, is_left_off}) ||
+           uses_word(*file, "HalfTensor", {}) || uses_word(*file, "bfloat16", {asks_for_dtype}) ||
+           uses_word(*file, "fairseq", {}) ||
+           uses_word(*file, "precision=", {is_of_host, is_of_metric});
   });
 }
 
@@ -230,8 +153,7 @@ bool trains_by_mmcv(const Program& program) {
 }
 
 bool chooses_precision(const SourceFacts& facts, const Program& program) {
-  if (uses_amp(program) || names_precision(facts, program) || trains_by_fairseq(program))
-    return true;
+  if (uses_amp(program) || names_precision(facts, program)) return true;
   if (trains_by_mmcv(program) || is_set_for_trainer(facts, program)) return true;
   return mentions(program, {"bf16", "fp8", "half()", "deepspeed", "Fabric", "allow_tf32",
                             "set_float32_matmul_precision", "fp32_precision", "Accelerator", "tf32",

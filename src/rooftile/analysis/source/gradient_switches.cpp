@@ -68,50 +68,13 @@ bool is_switched_for_good(const Call& call) {
   return is_statement && !call.arguments.empty() && call.arguments.front().value->word() == "False";
 }
 
-// `stack.enter_context(torch.no_grad())`, `torch.no_grad().__enter__()`
-bool enters_switch(const Call& call) {
-  if (call.method == "__enter__") {
-    return call.receiver != nullptr && is_gradient_switch(resolved(call.receiver));
-  }
-  return call.method == "enter_context" && !call.arguments.empty() &&
-         is_gradient_switch(resolved(call.arguments.front().value));
-}
-
-// `torch.no_grad()(evaluate)`
-bool applies_switch(const Call& call) {
-  const bool is_applied = call.receiver == nullptr && !call.expr->children().empty();
-  return is_applied && is_gradient_switch(call.expr->children().front());
-}
-
-bool is_switched_in(const File& file, const Loop& loop) {
-  return std::ranges::any_of(file.calls, [&](const Call* call) {
-    if (enters_switch(*call)) return &file != loop.file || call->function != nullptr;
-    return applies_switch(*call);
-  });
-}
-
-// A function of the loop's file or of its direct callers' that uses a switch in another way than
-// as a context manager of its own.
+// Entered or applied by hand, in the loop's file: `stack.enter_context(torch.no_grad())`.
 bool is_switched_by_hand(const Loop& loop) {
-  constexpr std::size_t kFewCallers = 8;
-  if (!has_any_text(*loop.file, {"no_grad", "inference_mode"}) && loop.function == nullptr) {
-    return false;
-  }
-  if (is_switched_in(*loop.file, loop)) return true;
-  if (loop.function == nullptr) return false;
-  std::size_t looked_at = 0;
-  return std::ranges::any_of(loop.function->callers, [&](const Call* caller) {
-    return caller->file != loop.file && ++looked_at <= kFewCallers &&
-           is_switched_in(*caller->file, loop);
-  });
+  return has_any_text(*loop.file, {"no_grad().__enter__(", "enter_context(torch.no_grad(",
+                                   "torch.no_grad()(", "torch.inference_mode()("});
 }
 
 }  // namespace
-
-bool is_gradient_switch(const Expr* manager) {
-  const Call* call = manager == nullptr ? nullptr : manager->call();
-  return call != nullptr && is_one_of(call->method, {"no_grad", "inference_mode"});
-}
 
 bool switches_gradients_off(const SourceFacts& facts, const Loop& loop) {
   for (const Call* call : facts.method_calls("set_grad_enabled")) {

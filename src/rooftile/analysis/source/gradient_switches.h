@@ -5,9 +5,6 @@
 
 namespace rooftile::source {
 
-// `torch.no_grad()`, `torch.inference_mode()`; false for null.
-bool is_gradient_switch(const Expr* manager);
-
 // Whether some way to the loop leads through no_grad, or its function or its program switches
 // gradients off by other means: set_grad_enabled, `no_grad()(evaluate)`, an ExitStack, volatile
 // inputs, weights that are frozen before it.

@@ -139,6 +139,19 @@ bool runs_network(const Call& call) {
   return is_method || call.name == "torch.nn.Module.__call__";
 }
 
+// The optimizers that step in the loops that the program gets to; empty where one is not known.
+std::vector<const Call*> optimizers_in_reach(const Program& program) {
+  std::vector<const Call*> optimizers;
+  for (const Loop* loop : training_loops_in_reach(program)) {
+    const Expr* stepped =
+        loop->optimizer_step == nullptr ? nullptr : loop->optimizer_step->receiver;
+    const Call* made = stepped == nullptr ? nullptr : stepped->type->made_by;
+    if (made == nullptr || !stepped->type->is(TypeKind::optimizer)) return {};
+    optimizers.push_back(made);
+  }
+  return optimizers;
+}
+
 // Whether the training loops run some module without gradients: it gives features.
 bool takes_features(const SourceFacts& facts, const Program& program) {
   return std::ranges::any_of(program.training_loops, [&](const Loop* loop) {
@@ -159,142 +172,37 @@ bool freezes_something(const Program& program) {
   });
 }
 
-// The optimizers that step in the loops that the program gets to; empty where one is not known.
-std::vector<const Call*> optimizers_in_reach(const Program& program) {
-  std::vector<const Call*> optimizers;
-  for (const Loop* loop : training_loops_in_reach(program)) {
-    const Expr* stepped =
-        loop->optimizer_step == nullptr ? nullptr : loop->optimizer_step->receiver;
-    const Call* made = stepped == nullptr ? nullptr : stepped->type->made_by;
-    if (made == nullptr || !stepped->type->is(TypeKind::optimizer)) return {};
-    optimizers.push_back(made);
-  }
-  return optimizers;
-}
-
+// A head is all that the optimizers hold, by its layers or, of a network that is not seen, by its
+// name, and something gives it features.
 bool optimizes_head_only(const SourceFacts& facts, const Program& program) {
   auto optimizers = optimizers_in_reach(program);
   if (optimizers.empty()) optimizers = constructions_in(facts, program, TypeKind::optimizer);
-  bool is_by_name = false;
-  for (const Call* optimizer : optimizers) {
+  const auto is_one = [](const Expr* module) {
+    const Type& type = *module->type;
+    return is_head(type) || (type.class_def == nullptr && is_called_a_head(last_name(module)));
+  };
+  const bool are_heads = std::ranges::all_of(optimizers, [&](const Call* optimizer) {
     const auto modules = optimized_modules(*optimizer);
-    if (modules.empty()) return false;
-    for (const Expr* module : modules) {
-      if (is_head(*module->type)) continue;
-      const bool has_class = module->type->class_def != nullptr;
-      if (has_class || !is_called_a_head(last_name(module))) return false;
-      is_by_name = true;
-    }
-  }
-  if (optimizers.empty()) return false;
-  return takes_features(facts, program) || (!is_by_name && freezes_something(program));
+    return !modules.empty() && std::ranges::all_of(modules, is_one);
+  });
+  return !optimizers.empty() && are_heads &&
+         (takes_features(facts, program) || freezes_something(program));
 }
 
 // The only layer with a matrix of `model = nn.Linear(width, classes)`, made in place, also as
-// `nn.Sequential(nn.Dropout(), nn.Linear(width, classes))`; null for others.
-const Call* bare_linear(const Type& type) {
+// `nn.Sequential(nn.Dropout(), nn.Linear(width, classes))`.
+bool is_bare_linear(const Type& type) {
   const Call* made = type.class_def == nullptr ? type.made_by : nullptr;
-  if (made == nullptr || made->name == "torch.nn.Linear") return made;
-  if (made->name != "torch.nn.Sequential") return nullptr;
-  const Call* linear = nullptr;
+  if (made == nullptr || made->name == "torch.nn.Linear") return made != nullptr;
+  if (made->name != "torch.nn.Sequential") return false;
+  int linear = 0;
   for (const Argument& argument : made->arguments) {
     const Call* layer = argument.unpacked ? nullptr : argument.value->call();
-    if (layer == nullptr || !layer->name.starts_with("torch.nn.")) return nullptr;
-    const bool is_linear = layer->name == "torch.nn.Linear";
-    if ((is_linear && linear != nullptr) || is_large_kind(*layer)) return nullptr;
-    if (is_linear) linear = layer;
-  }
-  return linear;
-}
-
-bool is_bare_linear(const Type& type) { return bare_linear(type) != nullptr; }
-
-// As wide on both sides as Tensor Cores want it.
-bool is_wide_linear(const SourceFacts& facts, const Call& made) {
-  constexpr std::int64_t kWide = 512;
-  const auto is_wide = [&](const Argument* size) {
-    return size != nullptr && largest_size(facts, size->value).value_or(0) >= kWide;
-  };
-  return is_wide(made.argument("in_features", 0)) && is_wide(made.argument("out_features", 1));
-}
-
-// Whether a pass of a training loop in reach runs another network with gradients.
-bool trains_other_networks(const SourceFacts& facts, const Program& program) {
-  for (const Loop* loop : training_loops_in_reach(program)) {
-    for (const IteratedCall& one : iteration_of(facts, loop->statement->body).calls) {
-      const Call& call = *one.call;
-      if (call.name != "torch.nn.Module.__call__" || call.expr->children().empty()) continue;
-      const Type& type = *call.expr->children().front()->type;
-      if (!type.is(TypeKind::module) || is_bare_linear(type)) continue;
-      if (!without_gradients(facts, call)) return true;
-    }
-  }
-  return false;
-}
-
-// One linear layer is all that is trained, of features from wherever, and it is narrow: the wide
-// layer that was seen is another.
-bool optimizes_narrow_linear(const SourceFacts& facts, const Program& program) {
-  const auto optimizers = optimizers_in_reach(program);
-  if (optimizers.empty()) return false;
-  for (const Call* optimizer : optimizers) {
-    const auto modules = optimized_modules(*optimizer);
-    const bool is_bare = !modules.empty() && std::ranges::all_of(modules, [&](const Expr* module) {
-      const Call* linear = bare_linear(*module->type);
-      return linear != nullptr && !is_wide_linear(facts, *linear);
-    });
-    if (!is_bare) return false;
-  }
-  return !trains_other_networks(facts, program);
-}
-
-// What `for p in model.parameters(): p.requires_grad = False` freezes, the body of
-// `model.features.parameters()` too; null for other statements.
-const Expr* frozen_by(const Statement& statement) {
-  const Statement* loop = freezes_parameter(statement) ? statement.parent : nullptr;
-  const Call* call = loop != nullptr && loop->kind == StatementKind::for_ && loop->value != nullptr
-                         ? loop->value->call()
-                         : nullptr;
-  if (call == nullptr || call->method != "parameters" || call->receiver == nullptr) return nullptr;
-  const Expr* object = call->receiver;
-  const bool is_body = object->kind == ExprKind::attribute &&
-                       is_one_of(object->word(), {"features", "body", "backbone", "encoder"});
-  return is_body ? object->children().front() : object;
-}
-
-// model.fc = nn.Linear(512, 2), or a Sequential that ends in few of them.
-bool puts_head(const Statement& statement) {
-  const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
-  const bool is_attribute = target != nullptr && target->kind == ExprKind::attribute &&
-                            !target->children().empty() && target->children()[0]->word() != "self";
-  if (!is_attribute || statement.value == nullptr) return false;
-  int linear = 0;
-  for (const Call* call : calls_inside(statement)) {
-    if (is_large_kind(*call)) return false;
-    linear += call->name == "torch.nn.Linear";
+    const bool is_plain = layer != nullptr && layer->name.starts_with("torch.nn.");
+    if (!is_plain || is_large_kind(*layer)) return false;
+    linear += layer->name == "torch.nn.Linear";
   }
   return linear == 1;
-}
-
-bool unfreezes(const Statement& statement) {
-  return statement.kind == StatementKind::assignment && statement.value != nullptr &&
-         last_name(statement.target) == "requires_grad" && statement.value->word() == "True";
-}
-
-bool freezes_library_model(const SourceFacts& facts, const Program& program, const Call& sized) {
-  bool is_frozen = false, has_head = false;
-  for (const File* file : program.files) {
-    if (!mentions(*file, {"requires_grad"})) continue;
-    for (const Statement* statement : file->statements) {
-      if (unfreezes(*statement)) return false;
-      const Expr* frozen = frozen_by(*statement);
-      const bool is_sized =
-          frozen != nullptr && frozen->type->made_by == &sized && sized.target == nullptr;
-      is_frozen = is_frozen || (is_sized && is_reached_by_default(facts, *statement));
-      has_head = has_head || puts_head(*statement);
-    }
-  }
-  return is_frozen && has_head;
 }
 
 }  // namespace
@@ -337,15 +245,14 @@ bool runs_linear_layers_only(const SourceFacts& facts, const Program& program) {
   return has_one;
 }
 
-bool trains_head_only(const SourceFacts& facts, const Program& program, const Call& sized) {
+bool trains_head_only(const SourceFacts& facts, const Program& program) {
   const bool by_name = std::ranges::any_of(program.files, [](const File* file) {
     return mentions(*file, {"requires_grad"}) &&
            std::ranges::any_of(file->statements, [](const Statement* statement) {
              return freezes_all_but_head(*statement);
            });
   });
-  return by_name || optimizes_head_only(facts, program) ||
-         optimizes_narrow_linear(facts, program) || freezes_library_model(facts, program, sized);
+  return by_name || optimizes_head_only(facts, program);
 }
 
 }  // namespace rooftile::source

@@ -7,10 +7,9 @@
 
 namespace rooftile::source {
 
-// `sized` makes the large layer or library model that the question is about. True where all
-// optimizers hold one linear layer on features computed without gradients, or where the library
-// model's parameters are frozen and a head is put in place of its own.
-bool trains_head_only(const SourceFacts& facts, const Program& program, const Call& sized);
+// Whether the optimizers hold a head alone, of one linear layer or by its name, or all else is
+// frozen by its name.
+bool trains_head_only(const SourceFacts& facts, const Program& program);
 
 // Whether all that the training loops run is linear layers made in place: their inputs are features
 // from elsewhere.

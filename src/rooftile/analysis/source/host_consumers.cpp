@@ -66,23 +66,6 @@ bool is_for_environment(const Expr* expr, const Statement& statement) {
   return false;
 }
 
-// `priority = error.cpu().numpy(); memory.update_priority(index, priority)`
-bool becomes_priority(const HostRead& read) {
-  const Statement& statement = *read.statement;
-  const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
-  if (target == nullptr || target->kind != ExprKind::name) return false;
-  const auto hands_over = [&](const Call* call) {
-    return contains(call->method, "priorit") && call->receiver != nullptr &&
-           std::ranges::any_of(call->arguments, [&](const Argument& argument) {
-             return argument.value->kind == ExprKind::name &&
-                    argument.value->word() == target->word();
-           });
-  };
-  return std::ranges::any_of(after(statement), [&](const Statement* later) {
-    return std::ranges::any_of(calls_inside(*later), hands_over);
-  });
-}
-
 // `def to_np(t): return t.cpu().numpy()` that also the actions go through.
 bool serves_environment(const FunctionDef* function) {
   const bool is_helper = function != nullptr && function->class_def == nullptr &&
@@ -141,18 +124,6 @@ bool gets_tensor(const SourceFacts& facts, const FunctionDef& function, const Ex
     const Argument* given = passed_argument(*caller, function, root->word());
     return given != nullptr && !given->value->type->guessed && is_gpu_value(given->value) &&
            is_hot(facts, *caller);
-  });
-}
-
-// `tensor2float(outputs["loss"])` in each step, of a function that also takes numbers or lists.
-bool is_given_loss(const SourceFacts& facts, const FunctionDef& function) {
-  if (function.class_def != nullptr || function.parameters.size() != 1) return false;
-  return std::ranges::any_of(function.callers, [&](const Call* call) {
-    if (call->arguments.size() != 1 || call->function == &function) return false;
-    const Expr& given = *call->arguments.front().value;
-    const bool is_number = given.type->is(TypeKind::number) || given.type->is(TypeKind::array);
-    const bool is_loss = !is_number && contains(lower(call->file->slice(given.range)), "loss");
-    return (is_loss || is_gpu_value(&given)) && is_in_step_loop(facts, *call);
   });
 }
 
@@ -240,29 +211,6 @@ bool names_algorithm(const FunctionDef& function) {
   return names_algorithm(function.file->slice(function.statement->range));
 }
 
-// `scores = scores.cpu(); chosen = assign(scores)`, with the algorithm in a function of the
-// project.
-bool goes_to_own_algorithm(const HostRead& read) {
-  const Statement& statement = *read.statement;
-  for (const Expr* outer = read.expr->parent; outer != nullptr; outer = outer->parent) {
-    const Call* call = outer->call();
-    if (call != nullptr && call->target != nullptr && names_algorithm(*call->target)) return true;
-  }
-  const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
-  if (target == nullptr || target->kind != ExprKind::name) return false;
-  return std::ranges::any_of(after(statement), [&](const Statement* later) {
-    return std::ranges::any_of(calls_inside(*later), [&](const Call* call) {
-      return call->target != nullptr && call->target->class_def == nullptr &&
-             std::ranges::any_of(call->arguments,
-                                 [&](const Argument& argument) {
-                                   return argument.value->kind == ExprKind::name &&
-                                          argument.value->word() == target->word();
-                                 }) &&
-             names_algorithm(*call->target);
-    });
-  });
-}
-
 // Of a function with the backward pass in it, which is no algorithm as a whole: whether what is
 // read goes to one.
 bool goes_to_algorithm(const HostRead& read) {
@@ -287,7 +235,7 @@ bool runs_on_host(const HostRead& read) {
   const bool works_on_host =
       runs(*function, [](const Call& call) { return is_compiled(call) || is_other_library(call); });
   if (works_on_host && runs(*function, makes_tensor)) return true;
-  if (names_algorithm(*function) || goes_to_own_algorithm(read)) return true;
+  if (names_algorithm(*function)) return true;
   const std::string_view name = function->name;
   return name == "act" || name.starts_with("act_") || name.starts_with("action") ||
          name.ends_with("_action");
@@ -297,8 +245,7 @@ bool runs_on_host(const HostRead& read) {
 
 bool feeds_host(const HostRead& read) {
   return copies_weights(read) || is_for_environment(read.expr, *read.statement) ||
-         becomes_priority(read) || serves_environment(read.statement->function) ||
-         runs_on_host(read);
+         serves_environment(read.statement->function) || runs_on_host(read);
 }
 
 bool is_conversion(const SourceFacts& facts, const HostRead& read) {
@@ -314,9 +261,7 @@ bool is_conversion(const SourceFacts& facts, const HostRead& read) {
   for (const Statement* outer = read.statement->parent; outer != nullptr; outer = outer->parent) {
     if (outer->kind == StatementKind::function) return false;
     if (outer->kind != StatementKind::if_ || outer->value == nullptr) continue;
-    if (asks_for_kind(outer->value) && shares_variable(outer->value, read.expr)) {
-      return function == nullptr || !is_given_loss(facts, *function);
-    }
+    if (asks_for_kind(outer->value) && shares_variable(outer->value, read.expr)) return true;
   }
   return false;
 }

@@ -15,28 +15,6 @@
 namespace rooftile::source {
 namespace {
 
-// `n = lengths.sum().item()`, and then `lengths = lengths.cuda()` or `to_cuda(lengths)` in the same
-// block: until there it is on the host.
-bool is_moved_later(const Expr* value) {
-  const Statement* read = value->statement;
-  if (read == nullptr) return false;
-  const auto moves = [&](const Statement* later, std::string_view name) {
-    if (later->kind != StatementKind::assignment || later->target == nullptr) return false;
-    const Call* call = later->value == nullptr ? nullptr : later->value->call();
-    const bool is_move = call != nullptr && contains_any(call->method, {"cuda", "to_device"});
-    return is_move && uses_variable(later->target, name) && uses_variable(later->value, name);
-  };
-  bool found = false;
-  visit(value, [&](const Expr& part) {
-    if (part.kind != ExprKind::name || !part.type->is(TypeKind::unknown)) return !found;
-    found = found || std::ranges::any_of(after(*read), [&](const Statement* later) {
-              return moves(later, part.word());
-            });
-    return !found;
-  });
-  return found;
-}
-
 // x.to("cpu"), x.to(torch.device("cpu")), with no copy that the host goes on during.
 bool moves_to_host(const Call& call) {
   if (call.method != "to" || call.receiver == nullptr || call.arguments.size() != 1) return false;
@@ -65,7 +43,7 @@ bool reads_by_method(const SourceFacts& facts, const Call& call) {
     if (becomes_tensor(*call.receiver)) return true;
     if (type.is(TypeKind::number) && runs_backward(*call.receiver)) return true;
     if (is_surely_host(type) || comes_from_numpy(call.receiver)) return false;
-    return !type.is(TypeKind::unknown) || !is_moved_later(call.receiver);
+    return true;
   }
   if (call.method == "cpu") return !is_surely_host(type);
   return is_one_of(call.method, {"tolist", "numpy"}) &&
@@ -77,7 +55,7 @@ bool has_gpu_argument(const SourceFacts& facts, const Call& call) {
     if (argument.value == nullptr) return false;
     const Expr& given = *argument.value;
     if (is_text_item(given)) return false;
-    return may_wait(facts, &given) || is_summed_loss(given);
+    return may_wait(facts, &given);
   });
 }
 
@@ -114,41 +92,11 @@ bool is_test_in_forward(const Statement& statement, const Expr& expr) {
   return reduces && !comes_from_numpy(call->receiver) && runs_in_forward(statement.function);
 }
 
-// `mask.any()`, `inside.sum() > 0` of what is not known in a forward: neither numbers nor lists
-// have these methods, and what NumPy computes is known.
-bool asks_unknown_in_forward(const Statement& statement, const Expr& expr) {
-  if (expr.kind == ExprKind::comparison) {
-    const Call* left = expr.children().size() == 2 ? expr.children()[0]->call() : nullptr;
-    return left != nullptr && is_one_of(expr.word(), {">", "<", ">=", "<=", "==", "!="}) &&
-           is_one_of(left->method, {"sum", "max", "min", "mean", "item"}) &&
-           asks_unknown_in_forward(statement, *expr.children()[0]);
-  }
-  const Call* call = expr.call();
-  const bool reduces = call != nullptr && call->receiver != nullptr && call->arguments.empty() &&
-                       is_one_of(call->method, {"any", "all", "sum", "max", "min", "mean"});
-  if (!reduces || !runs_in_forward(statement.function)) return false;
-  const Type& type = *call->receiver->type;
-  return (type.is(TypeKind::unknown) || is_unplaced_tensor(*call->receiver)) &&
-         !comes_from_numpy(call->receiver);
-}
-
-// `lengths = mask.sum(1)`, and then int(lengths.max()): counted where the mask is.
-bool is_largest_count(const Expr& counted) {
-  const Call* largest = counted.call();
-  if (largest == nullptr || largest->method != "max" || largest->receiver == nullptr) return false;
-  const Call* count = resolved(largest->receiver)->call();
-  const bool counts = count != nullptr && count->method == "sum" && count->receiver != nullptr &&
-                      largest->arguments.empty() && count->argument("dim", 0) != nullptr;
-  return counts && !comes_from_numpy(count->receiver) &&
-         (count->receiver->type->is(TypeKind::unknown) || is_unplaced_tensor(*count->receiver));
-}
-
 // int((mask > 0).sum()) in a forward; lengths may be on the host on purpose.
 bool counts_in_forward(const Call& call) {
   if (call.statement == nullptr || call.arguments.size() != 1) return false;
   if (!is_one_of(call.name, {"float", "int", "bool"})) return false;
   const Expr* counted = call.arguments[0].value;
-  if (is_largest_count(*counted)) return runs_in_forward(call.function);
   const std::string text = lower(call.file->slice(counted->range));
   return is_reduced_in_forward(*call.statement, counted) &&
          !contains_any(text, {"len", "size", "num", "shape"});
@@ -161,11 +109,6 @@ bool logs_tensor(const SourceFacts& facts, const Call& call) {
   const bool is_plain = is_one_of(call.method, {"add_scalar", "add_scalars", "set_postfix"}) &&
                         call.receiver != nullptr && call.target == nullptr;
   if (!is_wandb && !is_plain) return false;
-  // FloatFunctional().add_scalar(x, 3.0) of quantised networks
-  if (call.method == "add_scalar" &&
-      (call.arguments.empty() || call.arguments.front().value->type->is(TypeKind::tensor))) {
-    return false;
-  }
   return std::ranges::any_of(call.arguments, [&](const Argument& argument) {
     const Expr& given = *argument.value;
     if (given.kind != ExprKind::dict) return may_wait(facts, &given);
@@ -215,21 +158,6 @@ bool is_text(const Expr& expr) {
   return expr.kind == ExprKind::binary && !expr.children().empty() && is_text(*expr.children()[0]);
 }
 
-// norm.mean(): one number, whatever it is of; also 10 * norm.mean(), and real.mean() - fake.mean().
-bool reduces_to_one(const Expr& expr, int depth = 0) {
-  const Expr* made = resolved(&expr);
-  constexpr int kMaxDepth = 4;
-  if (made->kind == ExprKind::binary && made->children().size() == 2 && depth < kMaxDepth) {
-    const auto is_one = [&](const Expr* side) {
-      return side->type->is(TypeKind::number) || reduces_to_one(*side, depth + 1);
-    };
-    return std::ranges::all_of(made->children(), is_one) && made->type->is(TypeKind::tensor);
-  }
-  const Call* call = made->call();
-  return call != nullptr && call->receiver != nullptr && call->arguments.empty() &&
-         is_one_of(call->method, {"mean", "sum", "max", "min", "norm", "std"});
-}
-
 // loss.data[0] of old programs, where a reduction has one value and no dimension.
 bool reads_first_element(const Expr& part) {
   if (part.kind != ExprKind::subscript || part.children().size() != 2) return false;
@@ -241,29 +169,15 @@ bool reads_first_element(const Expr& part) {
   }
   if (index->kind != ExprKind::integer || index->word() != "0") return false;
   const Expr* tensor = object->children()[0];
-  if (reduces_to_one(*tensor) || runs_backward(*tensor)) return true;
+  if (runs_backward(*tensor)) return true;
   const std::string name = lower(last_name(tensor));
   return name.find("loss") != std::string::npos || name.starts_with("err") || name == "l";
 }
 
-// What `loss.data[0]` gave is on the host, in whichever branch it was read.
+// What `loss.data[0]` gave is on the host.
 bool is_number_by_now(const Expr& name) {
-  if (name.kind != ExprKind::name || name.statement == nullptr) return false;
-  if (name.binding() != nullptr) return reads_first_element(*resolved(&name));
-  const FunctionDef* function = name.statement->function;
-  bool is_read = false;
-  bool is_only = function != nullptr;
-  const auto look = [&](const Statement& set) {
-    const bool sets = set.kind == StatementKind::assignment && set.word == "=" &&
-                      set.target != nullptr && set.target->kind == ExprKind::name &&
-                      set.target->word() == name.word() && set.value != nullptr;
-    if (!sets) return;
-    const bool reads = reads_first_element(*set.value);
-    is_read = is_read || reads;
-    is_only = is_only && (reads || !is_gpu_value(set.value));
-  };
-  if (function != nullptr) for_statements(function->body, look);
-  return is_read && is_only;
+  return name.kind == ExprKind::name && name.binding() != nullptr &&
+         reads_first_element(*resolved(&name));
 }
 
 bool shows_value(const Expr* expr) {
@@ -310,9 +224,8 @@ void add_conditions(const SourceFacts& facts, const Statement& statement, const 
                      (compares && std::ranges::any_of(expr->children(), [&](const Expr* side) {
                         return may_wait(facts, side) || is_reduced_in_forward(statement, side);
                       }));
-  const bool is_asked = waits || is_tensor_in_forward(statement, *expr) ||
-                        is_test_in_forward(statement, *expr) ||
-                        asks_unknown_in_forward(statement, *expr);
+  const bool is_asked =
+      waits || is_tensor_in_forward(statement, *expr) || is_test_in_forward(statement, *expr);
   if (is_asked && !is_called_inside(statement, *expr)) {
     reads.push_back({&statement, expr, expr->call()});
   }
@@ -337,11 +250,6 @@ void add_reads(const SourceFacts& facts, const Statement& statement, std::vector
       return false;
     });
   });
-  if (statement.kind == StatementKind::print && statement.value != nullptr) {
-    const bool shows = std::any_of(statement.value->children().begin(),
-                                   statement.value->children().end(), is_gpu_value);
-    if (shows) reads.push_back({&statement, statement.value, nullptr});
-  }
 }
 
 // `for batch in loader: names = batch["names"].cpu()` of a DataLoader: on the host, unless

@@ -19,8 +19,7 @@ bool draws_at_random(const Expr* expr);
 // A crop or resize to a size that is written or an option's default, or a data set whose images
 // have one size.
 std::optional<SizeSign> fixed_input_size(const SourceFacts& facts, const Program& program);
-// A collate function that pads to the batch's longest, a random size per batch, or a detector that
-// pads a list of images.
+// A collate function that pads to the batch's longest.
 std::optional<SizeSign> varying_input_size(const SourceFacts& facts, const Program& program);
 // A call that pads sequences to the batch's longest without a fixed multiple, tokenizers included.
 std::optional<SizeSign> padded_to_longest(const SourceFacts& facts, const Program& program);

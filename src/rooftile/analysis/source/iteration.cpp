@@ -78,7 +78,9 @@ class Walk {
         alternatives(statement);
         break;
       case StatementKind::match_:
-        cases(statement);
+        for (const Statement* one : statement.body) {
+          under({&statement, false, statement.file->slice(one->range)}, one->body);
+        }
         break;
       case StatementKind::try_:
         block(statement.body);
@@ -110,12 +112,6 @@ class Walk {
     branches_.push_back(branch);
     block(body);
     branches_.pop_back();
-  }
-
-  void cases(const Statement& statement) {
-    for (const Statement* one : statement.body) {
-      under({&statement, false, statement.file->slice(one->range)}, one->body);
-    }
   }
 
   void expression(const Expr* expr) {
@@ -151,16 +147,6 @@ class Walk {
   std::vector<const FunctionDef*> functions_;
   const Statement* anchor_ = nullptr;
 };
-
-}  // namespace
-
-const IteratedCall* Iteration::find(const Call* call) const {
-  const auto found = std::find_if(calls.begin(), calls.end(),
-                                  [&](const IteratedCall& one) { return one.call == call; });
-  return found == calls.end() ? nullptr : &*found;
-}
-
-namespace {
 
 struct Iterations {
   std::unordered_map<const void*, Iteration> by_block;
@@ -214,50 +200,10 @@ const std::vector<std::reference_wrapper<const Iteration>>& training_iterations(
   return *known.training;
 }
 
-namespace {
-
-// The side of the condition that the call stands in; empty where a function that is called there
-// has it.
-std::span<const Statement* const> side_with(const Statement& condition, const Call& call) {
-  for (const auto side : {condition.body, condition.otherwise}) {
-    for (const Statement* statement : side) {
-      if (is_within(*call.statement, *statement)) return side;
-    }
-  }
-  return {};
-}
-
-// Whether `first` stands in a branch that ends in `break`, `continue` or a return, and `second`
-// behind it in the same function: also where the branch is inside of others.
-bool leaves_before(const IteratedCall& first, const IteratedCall& second) {
-  for (const Branch& branch : first.branches) {
-    const Statement& condition = *branch.statement;
-    if (condition.kind != StatementKind::if_ || condition.function != second.call->function) {
-      continue;
-    }
-    const Statement& later = *second.call->statement;
-    if (later.range.begin < condition.range.end) continue;
-    const auto side = side_with(condition, *first.call);
-    if (!leaves_block(side)) continue;
-    const StatementKind end = side.back()->kind;
-    const bool ends_pass = end == StatementKind::break_ || end == StatementKind::continue_;
-    const Statement* loop = ends_pass ? loop_around(&condition) : nullptr;
-    if (!ends_pass || (loop != nullptr && is_within(later, *loop))) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 bool exclude_each_other(const IteratedCall& a, const IteratedCall& b) {
-  if (leaves_before(a, b) || leaves_before(b, a)) return true;
   for (const Branch& x : a.branches) {
     for (const Branch& y : b.branches) {
-      const bool is_case = x.statement->kind == StatementKind::match_;
-      if (is_case) {
-        if (x.statement == y.statement && x.condition != y.condition) return true;
-        continue;
-      }
+      if (x.statement == y.statement && x.condition != y.condition) return true;  // two cases
       const bool is_same = x.statement == y.statement || x.condition == y.condition;
       if (is_same && x.otherwise != y.otherwise) return true;
     }
@@ -280,13 +226,10 @@ std::vector<Branch> extra_conditions(const IteratedCall& a, const IteratedCall& 
 bool is_accumulation_test(const Branch& branch) {
   if (branch.statement->kind != StatementKind::if_) return false;
   std::string condition = lower(branch.condition);
-  // `steps_now = i % n == 0`, then `if steps_now:`.
-  const Expr* test = branch.statement->value;
-  const Statement* set =
-      test != nullptr && test->kind == ExprKind::name ? test->binding() : nullptr;
-  const bool is_named = set != nullptr && set->kind == StatementKind::assignment &&
-                        set->value != nullptr && set->value->kind == ExprKind::comparison;
-  if (is_named) condition += lower(set->file->slice(set->value->range));
+  const Expr* test = resolved(branch.statement->value);  // `update = i % n == 0`, then `if update:`
+  if (test != nullptr && test->kind == ExprKind::comparison) {
+    condition += lower(test->statement->file->slice(test->range));
+  }
   for (const std::string_view sign : {"%", "accum", "sync_grad", "update_freq", "do_update",
                                       "is_update", "update_grad", "is_last_micro"}) {
     if (condition.find(sign) != std::string::npos) return true;

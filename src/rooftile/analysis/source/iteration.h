@@ -44,8 +44,6 @@ struct Iteration {
   Iteration(const Iteration&) = delete;
   Iteration& operator=(const Iteration&) = delete;
   ~Iteration() = default;
-
-  const IteratedCall* find(const Call* call) const;
 };
 
 // The pass of a statement block: exception handlers, nested functions and what is never called are

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "rooftile/analysis/source/layer_members.h"
-#include "rooftile/analysis/source/list_pairs.h"
 #include "rooftile/analysis/source/program_queries.h"
 
 namespace rooftile::source {
@@ -33,12 +32,10 @@ class PairFinder {
     for (const Call* call : file_.calls) {
       if (call->name != "torch.nn.Sequential" && !fills_sequential(*call)) continue;
       add_neighbours(arguments_of(*call));
-      add_own_list(*call);
     }
     grow_lists(file_.body);
     for (const FunctionDef* function : file_.functions) {
       grow_lists(function->body);
-      add_returned_list(*function);
     }
     for (const ClassDef* def : file_.classes) read_forward(*def);
     return std::move(pairs_);
@@ -156,21 +153,6 @@ class PairFinder {
     }
   }
 
-  // `return [conv, norm]` of a function, and `nn.Sequential(*block(3, 64))` somewhere.
-  void add_returned_list(const FunctionDef& function) {
-    const Statement* last = function.body.empty() ? nullptr : function.body.back();
-    const bool returns = last != nullptr && last->kind == StatementKind::return_ &&
-                         last->value != nullptr && last->value->kind == ExprKind::list;
-    if (!returns || last->value->children().size() < 2) return;
-    const bool is_unpacked = std::ranges::any_of(function.callers, [](const Call* call) {
-      return call->expr->parent != nullptr && call->expr->parent->kind == ExprKind::starred;
-    });
-    if (!is_unpacked) return;
-    std::vector<Member> members;
-    add_items(*last->value, last, members);
-    add_neighbours(members);
-  }
-
   using Lists = std::map<std::string_view, std::vector<Member>>;
   // Lists by the name of their variable, within one function.
   void grow_lists(std::span<const Statement* const> block) {
@@ -192,8 +174,6 @@ class PairFinder {
       std::vector<Member>& list = lists[last_name(call.receiver)];
       if (call.method == "append" || call.method == "add_module") {
         list.push_back({member_of(last), &statement});
-      } else if (call.method == "extend" && is_list(*last)) {
-        add_items(*last, &statement, list);
       }
     }
   }
@@ -237,25 +217,6 @@ class PairFinder {
       std::vector<const Statement*> ifs;
       if (!is_nested_below(*first.statement, *second.statement, ifs) || ifs.size() > 1) continue;
       add_members(first, second, ifs.empty() ? nullptr : ifs.front()->value);
-    }
-  }
-
-  // `self.parts = [self.conv, self.norm]` and nn.Sequential(*self.parts).
-  void add_own_list(const Call& sequential) {
-    const ClassDef* def = sequential.function == nullptr ? nullptr : sequential.function->class_def;
-    if (def == nullptr || sequential.arguments.size() != 1) return;
-    const Argument& given = sequential.arguments.front();
-    if (!given.unpacked || given.value->children().empty()) return;
-    const std::string_view name = own_name(*given.value->children()[0]);
-    const Expr* list = nullptr;
-    for_statements(sequential.function->body, [&](const Statement& statement) {
-      const bool sets = statement.kind == StatementKind::assignment && !name.empty() &&
-                        statement.target != nullptr && own_name(*statement.target) == name;
-      if (sets && list == nullptr) list = statement.value;
-    });
-    if (list == nullptr || list->kind != ExprKind::list) return;
-    for (std::size_t i = 0; i + 1 < list->children().size(); ++i) {
-      add_alternatives(*def, own_name(*list->children()[i]), own_name(*list->children()[i + 1]));
     }
   }
 
@@ -351,12 +312,6 @@ class PairFinder {
 
 }  // namespace
 
-std::vector<LayerPair> neighbouring_layers(const File& file) {
-  std::vector<LayerPair> pairs = PairFinder(file).run();
-  for (const ClassDef* def : file.classes) {
-    if (def->is_module) add_pairs_of_lists(*def, pairs);
-  }
-  return pairs;
-}
+std::vector<LayerPair> neighbouring_layers(const File& file) { return PairFinder(file).run(); }
 
 }  // namespace rooftile::source

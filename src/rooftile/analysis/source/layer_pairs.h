@@ -12,16 +12,13 @@ struct LayerPair {
   const Call* second = nullptr;  // of the one that reads its output, and nothing else does
   // The condition under which the second one exists; null where it always does.
   const Expr* condition = nullptr;
-  // Members of two lists that forward runs through side by side: which norm is whose, and whether
-  // each layer has one, is not known.
-  bool in_lists = false;
   // The first one is there without the condition too, with something else behind it.
   bool is_shared = false;
 };
 
 // Neighbours in torch.nn.Sequential and in lists that are built up (`layers += [a, b]`,
-// `layers.append(a)`, `model.add_module("a", a)`), of layers in forward, and of elements of two
-// ModuleLists there. Layers in branches that exclude each other are no neighbours.
+// `layers.append(a)`, `model.add_module("a", a)`), and of layers in forward. Layers in branches
+// that exclude each other are no neighbours.
 std::vector<LayerPair> neighbouring_layers(const File& file);
 
 }  // namespace rooftile::source

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/iteration.h"
-#include "rooftile/analysis/source/monai.h"
+#include "rooftile/analysis/source/model_size.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/script/reach/reach.h"
@@ -31,8 +31,6 @@ std::optional<SizedLayer> library_network(const SourceFacts& facts, const Progra
     if (call->name.find("UNet") == std::string_view::npos || !accepts(*call)) continue;
     return SizedLayer{call, std::string(call->name)};
   }
-  auto network = monai_network(facts, program, kManyChannels, true);
-  if (network && accepts(*network->call)) return network;
   return model_chosen_by_name(program, accepts);
 }
 

@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/hot_path.h"
-#include "rooftile/analysis/source/monai.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/analysis/source/returned_loaders.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 
@@ -175,7 +173,7 @@ bool may_have_gpu_samples(const SourceFacts& facts, const Call& loader) {
 }  // namespace
 
 bool has_gpu_samples(const SourceFacts& facts, const Call& loader) {
-  if (collates_on_gpu(facts, loader) || moves_samples_by_monai(loader)) return true;
+  if (collates_on_gpu(facts, loader)) return true;
   const Expr* dataset = whole_dataset(dataset_of(loader));
   if (dataset == nullptr) return false;
   const Type& type = *dataset->type;
@@ -198,8 +196,8 @@ bool has_gpu_samples(const SourceFacts& facts, const Call& loader) {
   return false;
 }
 
-bool collates_to_arrays(const SourceFacts& facts, const Call& loader) {
-  const std::vector<const FunctionDef*> collates = collate_functions(facts, loader);
+bool collates_to_arrays(const Call& loader) {
+  const std::vector<const FunctionDef*> collates = collate_functions(loader);
   return !collates.empty() && std::ranges::all_of(collates, [](const FunctionDef* collate) {
     const Type& given = *collate->returns;
     if (given.is(TypeKind::array)) return true;

@@ -32,14 +32,13 @@ const Expr* dataset_of(const Call& loader);
 // Nothing to do for a worker: TensorDataset, lists and tensors, splits of these, own classes whose
 // __getitem__ only indexes, IterableDataset, batch_size=None, samples on the GPU.
 bool needs_no_workers(const SourceFacts& facts, const Call& loader);
-// Its collate functions of the project: several where it is a method of a dataset whose class is
-// chosen at run time.
-std::vector<const FunctionDef*> collate_functions(const SourceFacts& facts, const Call& loader);
+// Its collate functions of the project: several where it is a method of one of several data sets.
+std::vector<const FunctionDef*> collate_functions(const Call& loader);
 // The call in the function that copies something to a GPU, or leads to such a copy over one or two
 // functions of the project; null without one.
 const Call* copy_below(const SourceFacts& facts, const FunctionDef& function, int depth = 0);
 // Its collate functions give NumPy arrays, which a loader leaves in pageable memory.
-bool collates_to_arrays(const SourceFacts& facts, const Call& loader);
+bool collates_to_arrays(const Call& loader);
 // Its collate function, one of the project, copies to a GPU: no host memory is left to pin.
 bool collates_on_gpu(const SourceFacts& facts, const Call& loader);
 // The dataset's tensors live on a GPU already, or its collate function puts them there.
@@ -47,8 +46,6 @@ bool has_gpu_samples(const SourceFacts& facts, const Call& loader);
 
 // A copy to the GPU: `.cuda()`, `.to(device)`; device known or by its name.
 bool copies_to_device(const SourceFacts& facts, const Call& call);
-// In a loop or comprehension of the `__iter__` of an own class that a training loop goes through.
-bool feeds_step_loop(const SourceFacts& facts, const Call& call);
 // Whether a loop of the program moves what it iterates to the GPU, or Lightning does.
 bool moves_batches(const SourceFacts& facts, const Call& loader);
 // True, or an option that says whether there is a GPU.

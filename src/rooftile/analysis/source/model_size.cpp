@@ -7,7 +7,6 @@
 #include <iterator>
 #include <string_view>
 
-#include "rooftile/analysis/source/monai.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/size_search.h"
 #include "rooftile/base/text.h"
@@ -115,107 +114,6 @@ bool is_library_model(const Call& call) {
          !call.method.empty() && call.method.front() >= 'A' && call.method.front() <= 'Z';
 }
 
-// PreTrainedModel of the library, or an own class derived from it, as in copies of the library's
-// files.
-bool is_pretrained(const ClassDef* def) {
-  return std::ranges::any_of(lineage(def), [](const ClassDef* each) {
-    return std::ranges::any_of(each->bases, [](const Expr* base) {
-      return base->full_name().starts_with("transformers.") &&
-             base->full_name().ends_with("PreTrainedModel");
-    });
-  });
-}
-
-// `self.bert = BertModel(config)` in an own class of a pretrained model, whose weights and sizes
-// from_pretrained() brings.
-bool is_pretrained_body(const Call& call) {
-  const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
-  const bool is_body = call.method.ends_with("Model") && !call.method.ends_with("PreTrainedModel");
-  return is_body && is_pretrained(def);
-}
-
-bool loads_pretrained(const Program& program) {
-  return std::ranges::any_of(program.files, [](const File* file) {
-    return std::ranges::any_of(file->calls, [](const Call* call) {
-      // Not a tokenizer's or a configuration's of the library.
-      return call->method == "from_pretrained" && !call->name.starts_with("transformers.") &&
-             call->receiver != nullptr &&
-             (call->receiver_type().is(TypeKind::class_) ||
-              last_name(call->receiver).find("model") != std::string_view::npos);
-    });
-  });
-}
-
-// `class BertModel(BertPreTrainedModel)` in a copy of a library's file, also under a longer name.
-bool is_copied_transformer(const ClassDef& def) {
-  constexpr auto kFamilies = std::to_array<std::string_view>(
-      {"Bert", "Roberta", "Albert", "DistilBert", "Electra", "XLNet", "GPT", "T5", "Bart",
-       "Deberta", "Llama", "Longformer", "OPT"});
-  const bool is_named = std::ranges::any_of(
-      kFamilies, [&](std::string_view family) { return contains(def.name, family); });
-  return is_named && is_transformer_class(def.name) && is_pretrained(&def);
-}
-
-// `class Retriever(BertModel)`, made by some from_pretrained(): a model of the library with
-// additions.
-const Call* derived_model(const Program& program) {
-  for (const File* file : program.files) {
-    if (file->is_test) continue;
-    for (const ClassDef* def : file->classes) {
-      const FunctionDef* init = def->method("__init__");
-      const bool is_one = std::ranges::any_of(def->bases, [](const Expr* base) {
-        return is_of_transformers(base->full_name()) && is_transformer_class(base->full_name());
-      });
-      if ((is_one || is_copied_transformer(*def)) && init != nullptr && !init->calls.empty())
-        return init->calls.front();
-    }
-  }
-  return nullptr;
-}
-
-// `load(model_class, name)` of the project with `model_class.from_pretrained(name)` in it counts.
-bool loads_some_pretrained(const Program& program) {
-  return std::ranges::any_of(program.files, [](const File* file) {
-    return std::ranges::any_of(file->calls, [](const Call* call) {
-      return call->method == "from_pretrained" && !call->name.starts_with("transformers.");
-    });
-  });
-}
-
-// `resnet101(classes)` and `vgg16(classes)`, of a file that was not given or whose sizes are not
-// seen: the name says the size.
-bool is_known_architecture(const Call& call) {
-  if (call.name.empty() || call.name.starts_with("torch")) return false;
-  const std::string_view name = call.name.substr(call.name.rfind('.') + 1);
-  constexpr auto kNames = std::to_array<std::string_view>(
-      {"vgg11", "vgg13", "vgg16", "vgg19", "vgg16_bn", "vgg19_bn", "resnet18", "resnet34",
-       "resnet50", "resnet101", "resnet152", "densenet121", "densenet169", "densenet201"});
-  return std::ranges::find(kNames, name) != kNames.end() && call.name.find('.') != call.name.npos;
-}
-
-std::optional<SizedLayer> known_architecture(const Program& program, const Accepts& accepts) {
-  for (const File* file : program.files) {
-    if (file->is_test) continue;
-    for (const Call* call : file->calls) {
-      if (!is_known_architecture(*call) || !accepts(*call)) continue;
-      return SizedLayer{call, std::string(call->name.substr(call->name.rfind('.') + 1))};
-    }
-  }
-  return std::nullopt;
-}
-
-// `config_class, model_class, _ = MODEL_CLASSES[args.model_type]`, then
-// `model_class.from_pretrained` of a script that has its classes from a library of transformers.
-bool is_transformer_by_name(const Call& call) {
-  if (call.target != nullptr || !call.name.empty() || call.receiver == nullptr) return false;
-  const std::string_view name = last_name(call.receiver);
-  const bool is_class = name.find("model") != name.npos && name.find("class") != name.npos;
-  return is_class && std::ranges::any_of(
-                         std::to_array<std::string_view>(
-                             {"transformers", "pytorch_transformers", "pytorch_pretrained_bert"}),
-                         [&](auto package) { return call.file->imports_from(package); });
-}
-
 // torchvision's models by name: models.__dict__[args.arch], getattr(models, args.arch).
 bool is_chosen_by_name(const Expr& part) {
   const auto is_package = [](const Expr* expr) {
@@ -288,27 +186,12 @@ std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program&
                 {"torchvision.models.*", "timm.create_model", "torch.hub.load", "transformers.*",
                  "pytorch_transformers.*", "pytorch_pretrained_bert.*",
                  "segmentation_models_pytorch.*", "efficientnet_pytorch.*"})) {
-    const bool is_model =
-        is_library_model(*call) || (is_pretrained_body(*call) && loads_pretrained(program));
-    if (is_model && accepts(*call)) return SizedLayer{call, std::string(call->name)};
+    if (is_library_model(*call) && accepts(*call)) return SizedLayer{call, std::string(call->name)};
   }
   for (const Call* call : calls_in(facts, program, {"diffusers.*"})) {
     if (call->name.find("Model") != std::string_view::npos && accepts(*call)) {
       return SizedLayer{call, std::string(call->name)};
     }
-  }
-  for (const Call* call : facts.method_calls("from_pretrained")) {
-    const bool is_one =
-        program.has(*call->file) && !call->file->is_test && is_transformer_by_name(*call);
-    if (is_one && accepts(*call)) {
-      return SizedLayer{call, "transformers.PreTrainedModel by name"};
-    }
-  }
-  auto network = monai_network(facts, program, kWideConvolution, false);
-  if (network && accepts(*network->call)) return network;
-  const Call* made = derived_model(program);
-  if (made != nullptr && loads_some_pretrained(program) && accepts(*made)) {
-    return SizedLayer{made, "transformers.PreTrainedModel"};
   }
   return model_chosen_by_name(program, accepts);
 }
@@ -355,8 +238,7 @@ std::optional<SizedLayer> tensor_core_sized_layer(const SourceFacts& facts, cons
     if (largest) return largest->layer;
   }
   if (half_known) return half_known->layer;
-  if (auto linear = own_linear(facts, program, accepts)) return linear;
-  return known_architecture(program, accepts);
+  return own_linear(facts, program, accepts);
 }
 
 }  // namespace rooftile::source

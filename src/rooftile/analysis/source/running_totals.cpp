@@ -64,12 +64,6 @@ bool is_set_before(const SourceFacts& facts, const Statement& sum, const Stateme
 // its own.
 bool is_pass_over_data(const Statement& outer, const Statement& inner) {
   if (outer.loop->loader != nullptr) return true;
-  bool found = false;
-  visit(outer.value, [&](const Expr& part) {
-    found = found || (part.type != nullptr && part.type->is(TypeKind::loader));
-    return !found;
-  });
-  if (found) return true;
   const auto calls = calls_inside(outer);
   return std::ranges::any_of(calls, [&](const Call* call) {
     return call->method == "backward" && call->statement != nullptr &&

@@ -41,27 +41,4 @@ bool runs_backward(const Expr& name) {
   });
 }
 
-// `loss = self.loss(batch)` of a base class that returns 0, or `loss = 0` to which terms are added:
-// what runs backward is no number, unless the name is set to one that was read.
-bool is_summed_loss(const Expr& name) {
-  if (!name.type->is(TypeKind::number) || !runs_backward(name)) return false;
-  bool is_read = false;
-  const auto look = [&](const Statement& set) {
-    const bool sets = set.kind == StatementKind::assignment && set.word == "=" &&
-                      last_name(set.target) == name.word() && set.value != nullptr;
-    if (!sets) return;
-    const Call* call = set.value->call();
-    is_read = is_read || (call != nullptr && is_one_of(call->method, {"item", "float", "numpy"}));
-    const bool is_item = set.value->kind == ExprKind::subscript;
-    is_read = is_read || (is_item && last_name(set.value->children()[0]) == "data");
-  };
-  const FunctionDef* function = name.statement->function;
-  if (function == nullptr) {
-    std::ranges::for_each(name.statement->file->statements, [&](auto* each) { look(*each); });
-  } else {
-    for_statements(function->body, look);
-  }
-  return !is_read;
-}
-
 }  // namespace rooftile::source

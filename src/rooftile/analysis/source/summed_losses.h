@@ -9,7 +9,5 @@ namespace rooftile::source {
 bool becomes_tensor(const Expr& name);
 // A name that `.backward()` is called on in its function.
 bool runs_backward(const Expr& name);
-// Such a name that is set to a number, but not to one that was read from a tensor.
-bool is_summed_loss(const Expr& name);
 
 }  // namespace rooftile::source

@@ -194,10 +194,6 @@ bool keeps_graph(const Expr& part, const Expr* end) {
     if (outer == nullptr) break;
     if (outer->kind == ExprKind::attribute && cuts_graph(outer->word())) return false;
     if (outer->kind == ExprKind::comparison) return false;
-    if (outer->call() != nullptr &&
-        is_one_of(outer->call()->name, {"float", "int", "len", "print"})) {
-      return false;
-    }
   }
   return true;
 }
@@ -232,44 +228,30 @@ bool has_backward(const Expr* expr) {
 
 // What the statement sets where it uses one of the names; true where it runs backward on it.
 bool follow(const Statement& statement, Names& names) {
-  for (const WithItem& item : statement.items) {
-    if (item.context != nullptr && carries(item.context, names)) add_names(item.target, names);
-  }
   if (statement.value == nullptr || !carries(statement.value, names)) return false;
   if (has_backward(statement.value)) return true;
-  const Call* call = statement.value->call();
-  if (statement.kind == StatementKind::expression && call != nullptr &&
-      is_one_of(call->method, {"append", "extend", "update", "add"})) {
-    add_names(call->receiver, names);
-  }
   if (statement.kind == StatementKind::assignment || statement.kind == StatementKind::for_) {
     add_names(statement.target, names);
   }
   return false;
 }
 
-bool reaches_backward(const Call& call, int levels) {
+}  // namespace
+
+bool reaches_backward(const Call& call) {
   const Statement* first = call.statement;
   if (first == nullptr || !keeps_graph(*call.expr, nullptr)) return false;
   if (has_backward(first->value)) return true;
   Names names;
-  bool is_returned = first->kind == StatementKind::return_;
   if (first->kind == StatementKind::assignment) add_names(first->target, names);
   const auto& statements = call.file->statements;
   for (const Statement* statement : statements) {
     if (statement->function != call.function) continue;
     if (statement->range.begin <= first->range.begin) continue;
     if (follow(*statement, names)) return true;
-    is_returned = is_returned ||
-                  (statement->kind == StatementKind::return_ && carries(statement->value, names));
   }
-  return is_returned && levels > 0 && call.function != nullptr &&
-         std::ranges::any_of(call.function->callers, [&](const Call* caller) {
-           return reaches_backward(*caller, levels - 1);
-         });
+  return false;
 }
-
-}  // namespace
 
 bool is_in_no_optimizer(const SourceFacts& facts, const Call& call) {
   const bool is_method = call.name != "torch.nn.Module.__call__";
@@ -300,7 +282,5 @@ bool is_in_no_optimizer(const SourceFacts& facts, const Call& call) {
   }
   return uses.is_made && !uses.escapes;
 }
-
-bool reaches_backward(const Call& call) { return reaches_backward(call, kMaxCallDepth - 1); }
 
 }  // namespace rooftile::source

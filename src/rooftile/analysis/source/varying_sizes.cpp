@@ -123,15 +123,6 @@ const FunctionDef* collate_function(const Call& loader) {
   return type.class_def != nullptr ? type.class_def->method("__call__") : nullptr;
 }
 
-// A loader of the training's own functions that only other loops read: evaluation, synthesis.
-bool serves_no_training(const SourceFacts& facts, const Call& loader) {
-  const auto loops = loops_over(facts, loader);
-  return is_for_evaluation(facts, loader) ||
-         (!loops.empty() && std::ranges::none_of(loops, [](const Loop* loop) {
-           return loop->role == LoopRole::training_step;
-         }));
-}
-
 // A batch sampler of the project that draws numbers and hands them on beside each index:
 // `batch.append((index, height, width))`.
 const ClassDef* sampler_of_sizes(const Call& loader) {
@@ -154,80 +145,24 @@ const ClassDef* sampler_of_sizes(const Call& loader) {
              : nullptr;
 }
 
-// tuple(zip(*batch)), as a lambda or as what a function returns: images stay apart, each with its
-// size.
-bool keeps_samples_apart(const Call& loader) {
-  const Argument* argument = loader.argument("collate_fn", 6);
-  if (argument == nullptr || argument->value == nullptr) return false;
-  const auto transposes = [](const Expr& part) {
-    const Call* call = part.call();
-    return call != nullptr && call->name == "zip" && call->arguments.size() == 1 &&
-           call->arguments[0].unpacked;
-  };
-  if (resolved(argument->value)->kind == ExprKind::lambda) {
-    return find_inside(resolved(argument->value), transposes) != nullptr;
-  }
-  const FunctionDef* function = collate_function(loader);
-  bool found = false;
-  if (function == nullptr) return found;
-  for_statements(function->body, [&](const Statement& statement) {
-    const bool is_return = statement.kind == StatementKind::return_ && statement.value != nullptr;
-    found = found || (is_return && find_inside(statement.value, transposes) != nullptr);
-  });
-  return found;
-}
-
-// A detector of torchvision that scales each image by its sides and pads a batch to its largest
-// one; SSD has one size.
-const Call* detector_of_any_size(const SourceFacts& facts, const Program& program) {
-  for (const Call* call : calls_in(facts, program, {"torchvision.models.detection.*"})) {
-    const bool is_made =
-        call->method.starts_with("fasterrcnn_") || call->method.starts_with("maskrcnn_") ||
-        call->method.starts_with("keypointrcnn_") || call->method.starts_with("retinanet_") ||
-        call->method.starts_with("fcos_") ||
-        is_one_of(call->method, {"FasterRCNN", "MaskRCNN", "KeypointRCNN", "RetinaNet", "FCOS"});
-    if (is_made && is_reached_by_default(facts, *call)) return call;
-  }
-  return nullptr;
-}
-
-// Images of many sizes in a list, and a model that pads them.
-std::optional<SizeSign> varying_detection_size(const SourceFacts& facts, const Program& program) {
-  const Call* detector = detector_of_any_size(facts, program);
-  if (detector == nullptr || fixed_input_size(facts, program)) return std::nullopt;
-  for (const Call* loader : constructions_in(facts, program, TypeKind::loader)) {
-    if (!keeps_samples_apart(*loader) || serves_no_training(facts, *loader)) continue;
-    return SizeSign{detector,
-                    std::string(detector->method) + " pads each batch to its largest image"};
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::optional<SizeSign> varying_input_size(const SourceFacts& facts, const Program& program) {
   for (const Call* loader : constructions_in(facts, program, TypeKind::loader)) {
-    if (const ClassDef* def = sampler_of_sizes(*loader);
-        def != nullptr && !serves_no_training(facts, *loader)) {
-      return SizeSign{loader, std::string(def->name) + " draws a size for each batch"};
+    const bool is_for_training = !is_for_evaluation(facts, *loader);
+    const ClassDef* sampler = sampler_of_sizes(*loader);
+    if (sampler != nullptr && is_for_training) {
+      return SizeSign{loader, std::string(sampler->name) + " draws a size for each batch"};
     }
     const FunctionDef* collate = collate_function(*loader);
     if (collate == nullptr || !pads_to_longest(*collate) || cuts_at_random(*collate)) continue;
     if (stacks_beside_rows(*collate)) continue;
-    if (!is_reached_by_default(facts, *loader) || serves_no_training(facts, *loader)) continue;
+    if (!is_reached_by_default(facts, *loader) || !is_for_training) continue;
     return SizeSign{loader, std::string(collate->class_def != nullptr ? collate->class_def->name
                                                                       : collate->name) +
                                 " pads each batch to its longest"};
   }
-  for (const Call* call : calls_in(
-           facts, program, {"torch.nn.functional.interpolate", "torch.nn.functional.upsample"})) {
-    const Argument* size = call->argument("size", 1);
-    const bool is_drawn = size != nullptr && draws_at_random(size->value);
-    if (!is_drawn || !is_reached_by_default(facts, *call)) continue;
-    if (!in_each_training_step(facts, *call)) continue;
-    return SizeSign{call, "each batch is resized to a size drawn at random"};
-  }
-  return varying_detection_size(facts, program);
+  return std::nullopt;
 }
 
 std::optional<SizeSign> padded_to_longest(const SourceFacts& facts, const Program& program) {

@@ -26,11 +26,6 @@ const ClassDef* named_by_text(const Store& store, std::string_view name);
 bool loads_module(const Call& call);
 // Whether the text may be the dotted name of a class or function: "models.Net".
 bool may_name(const Expr& expr);
-// The files that have a network of a name that is taken of what such a call gives:
-// `nets = load(path)`, then `nets.UNet(…)`.
-std::vector<const File*> modules_by_use(const SourceFacts& facts, const Call& call);
-// Likewise, with the files of functions that are taken: `load(path).create_model()`.
-std::vector<const File*> modules_taken_of(const SourceFacts& facts, const Call& call);
 void add_import(const File& importer, const File& file);
 // The file and all that it imports, also through others, each once.
 std::vector<const File*> with_imported(const File& file);
@@ -41,11 +36,7 @@ void link_dynamic_calls(SourceFacts& facts);
 bool derives(const SourceFacts& facts, const ClassDef& def, const ClassDef& base);
 // Makes the function the call's target, where it has none, and the call one of its callers.
 void link_function(Call& call, const FunctionDef& function);
-// Functions that are kept in a table of an object: `engine.hooks["on_forward"] = on_forward`.
-void link_hooks(SourceFacts& facts);
 void find_test_files(SourceFacts& facts);
-// `getattr(self, "forward_" + name)(x)`: methods by the text, or by its beginning.
-void link_picked_methods(SourceFacts& facts);
 void index_calls(SourceFacts& facts);
 // Needs the callers of functions.
 void find_loop_roles(SourceFacts& facts);

@@ -21,13 +21,6 @@ struct Beginning {
   std::string end = {};
 };
 
-std::string_view package_of(const File& file) {
-  const std::string_view module = file.module;
-  if (file.path.ends_with("__init__.py")) return module;
-  const std::size_t dot = module.rfind('.');
-  return dot == std::string_view::npos ? std::string_view() : module.substr(0, dot);
-}
-
 class NameReader {
  public:
   explicit NameReader(const SourceFacts& facts) : facts_(facts) {}
@@ -44,16 +37,9 @@ class NameReader {
     if (expr->call() != nullptr && expr->call()->method == "format") {
       return until(read(expr->call()->receiver, depth + 1), '{');
     }
-    if (expr->call() != nullptr && expr->call()->name == "os.path.join") {
-      return in_a_row(expr->call()->arguments, '/', depth);
-    }
-    if (expr->call() != nullptr && expr->call()->method == "join")
-      return listed(*expr->call(), depth);
     if (expr->kind != ExprKind::name) return {};
     if (expr->word() == "__name__") return {expr->statement->file->module, true};
-    if (expr->word() == "__package__")
-      return {std::string(package_of(*expr->statement->file)), true};
-    const Statement* binding = expr->binding() != nullptr ? expr->binding() : set_before(*expr);
+    const Statement* binding = expr->binding();
     const bool is_set = binding != nullptr && binding->kind == StatementKind::assignment &&
                         binding->word == "=" && binding->target != nullptr &&
                         binding->target->kind == ExprKind::name;
@@ -61,31 +47,6 @@ class NameReader {
   }
 
  private:
-  // `".".join(["models", name])`
-  Beginning listed(const Call& call, int depth) const {
-    const Expr* separator = call.receiver;
-    const Expr* list = call.arguments.size() == 1 ? call.arguments[0].value : nullptr;
-    const bool is_written = separator != nullptr && separator->kind == ExprKind::text &&
-                            separator->word().size() == 1 && list != nullptr &&
-                            (list->kind == ExprKind::list || list->kind == ExprKind::tuple);
-    if (!is_written) return {};
-    Beginning whole{"", true};
-    for (const Expr* part : list->children()) {
-      if (part != list->children().front()) append(whole, {std::string(separator->word()), true});
-      append(whole, read(part, depth + 1));
-    }
-    return whole;
-  }
-
-  Beginning in_a_row(std::span<const Argument> parts, char separator, int depth) const {
-    Beginning whole{"", true};
-    for (const Argument& part : parts) {
-      if (&part != &parts.front()) append(whole, {std::string(1, separator), true});
-      append(whole, part.unpacked ? Beginning{} : read(part.value, depth + 1));
-    }
-    return whole;
-  }
-
   static void append(Beginning& left, const Beginning& right) {
     if (!left.is_whole) {
       left.end = right.is_whole ? left.end + right.text : right.end;
@@ -98,19 +59,6 @@ class NameReader {
     Beginning left = read(expr.children()[0], depth + 1);
     append(left, read(expr.children()[1], depth + 1));
     return left;
-  }
-
-  // `net = "models.{}".format(name)`, then `net = import_module(net)`: the assignment above in the
-  // block, for a variable that several set.
-  static const Statement* set_before(const Expr& name) {
-    const auto above = before(*name.statement);
-    for (auto at = above.rbegin(); at != above.rend(); ++at) {
-      const Expr* target = (*at)->kind == StatementKind::assignment ? (*at)->target : nullptr;
-      if (target != nullptr && target->kind == ExprKind::name && target->word() == name.word()) {
-        return *at;
-      }
-    }
-    return nullptr;
   }
 
   // "models.{}.net" and "models.%s.net": what stands before the first hole and behind the last.
@@ -169,20 +117,6 @@ bool is_meant(std::string_view module, const Beginning& name) {
   return false;
 }
 
-// `MODULES[kind]` of a dictionary of module names that is written out; empty for other expressions.
-std::span<const Expr* const> names_to_choose(const SourceFacts& facts, const Expr& expr) {
-  if (expr.kind != ExprKind::subscript || expr.children().size() != 2) return {};
-  const Expr* table = expr.children()[0];
-  if (table->binding() == nullptr && !table->full_name().empty()) {
-    const auto global = facts.store().globals.find(table->full_name());
-    if (global != facts.store().globals.end()) table = global->second->value;
-  } else if (table->binding() != nullptr) {
-    table = table->binding()->value;
-  }
-  const bool is_table = table != nullptr && table->kind == ExprKind::dict;
-  return is_table ? table->children() : std::span<const Expr* const>{};
-}
-
 void import_by_name(SourceFacts& facts, const Call& call, Beginning name);
 
 // Whether the file defines a network or a data set, and is no training script itself.
@@ -213,30 +147,12 @@ void import_unclaimed(SourceFacts& facts, const Call& call) {
   for (const File* file : found) add_import(*call.file, *file);
 }
 
-void import_by_use(SourceFacts& facts, const Call& call) {
-  const auto used = modules_taken_of(facts, call);
-  for (const File* file : used) add_import(*call.file, *file);
-  if (used.empty()) import_unclaimed(facts, call);
-}
-
 void import_by_name(SourceFacts& facts, const Call& call) {
-  const Expr& written = *call.arguments.front().value;
-  const auto choices = names_to_choose(facts, written);
-  if (choices.empty()) return import_by_name(facts, call, NameReader(facts).read(&written));
-  constexpr std::size_t kMaxChoices = 40;
-  for (std::size_t i = 1; i < std::min(choices.size(), kMaxChoices); i += 2) {
-    const Beginning name = NameReader(facts).read(choices[i]);
-    if (name.is_whole) import_by_name(facts, call, name);
-  }
+  import_by_name(facts, call, NameReader(facts).read(call.arguments.front().value));
 }
 
 void import_by_name(SourceFacts& facts, const Call& call, Beginning name) {
-  if (name.text.starts_with('.')) {
-    const Argument* package = call.argument("package", 1);
-    const Beginning base = NameReader(facts).read(package == nullptr ? nullptr : package->value);
-    name.text = (base.is_whole ? base.text : std::string(package_of(*call.file))) + name.text;
-  }
-  if (name.text.empty()) return import_by_use(facts, call);
+  if (name.text.empty()) return import_unclaimed(facts, call);
   bool found = false;
   for (const auto& file : facts.files) {
     if (!is_meant(file->module, name)) continue;
@@ -253,7 +169,7 @@ void import_by_name(SourceFacts& facts, const Call& call, Beginning name) {
       found = found || is_below;
     }
   }
-  if (!found) import_by_use(facts, call);  // the default names a file that is not given
+  if (!found) import_unclaimed(facts, call);  // the default names a file that is not given
 }
 
 // spec_from_file_location(name, path), imp.load_source(name, path).
@@ -281,19 +197,6 @@ void import_by_path(SourceFacts& facts, const Call& call, const Expr* path) {
   import_by_name(facts, call, module_of_path(NameReader(facts).read(path)));
 }
 
-// Also by way of a helper of the project that gets the path.
-void follow_loaded_path(SourceFacts& facts, const Call& load, const Expr& path) {
-  const FunctionDef* helper = load.function;
-  const bool is_given = helper != nullptr && path.kind == ExprKind::name &&
-                        std::ranges::find(helper->parameters, path.word(), &Parameter::name) !=
-                            helper->parameters.end();
-  if (!is_given) return import_by_path(facts, load, &path);
-  for (const Call* caller : helper->callers) {
-    const Argument* given = passed_argument(*caller, *helper, path.word());
-    if (given != nullptr) import_by_path(facts, *caller, given->value);
-  }
-}
-
 }  // namespace
 
 void follow_dynamic_imports(SourceFacts& facts) {
@@ -308,7 +211,7 @@ void follow_dynamic_imports(SourceFacts& facts) {
       const Expr* path = loaded_path(*call);
       if (path == nullptr && !is_library_import(*call)) continue;
       if (++followed > kMaxDynamicImports) return;
-      path != nullptr ? follow_loaded_path(facts, *call, *path) : import_by_name(facts, *call);
+      path != nullptr ? import_by_path(facts, *call, path) : import_by_name(facts, *call);
     }
   }
 }

@@ -116,9 +116,7 @@ class Inference {
   void bind_sequence(const Expr* target, const Type* type, const Expr* value,
                      const Statement* statement);
   std::vector<const Type*> unpacked_items(const Type& type, const Expr* value, std::size_t count);
-  const Type* object_dictionary(const Call& call);
   void note_set_item(const Expr& target, const Type& type);
-  void note_set_tensor(const Expr& target, const Type& type);
   bool is_made_in_place(const Entry& entry);
   void note_moved_items(const Expr& target, const Type& type);
   void bind_attribute(const Expr* target, const Type* type, const Statement* statement);
@@ -144,7 +142,6 @@ class Inference {
   const Type* infer_text(Expr& expr);
   const Type* infer_sequence(Expr& expr);
   const Type* infer_comprehension(Expr& expr);
-  bool goes_through_arguments(const Expr& comprehension) const;
   const Type* infer_yield(Expr& expr);
   const Type* written_item(const Type& container, const Expr& index) const;
   const Expr* chosen_module(const Type& container, const Expr& index) const;
@@ -198,8 +195,6 @@ class Inference {
   const Type* named_in(const Scope* scope, const Expr& name, const Call& call);
   const Scope* namespace_of(const Expr& object) const;
   const Type* next_item(const Type& from);
-  void read_first(const FunctionDef& other);
-  const Type* collated_list(const Type& batch, const Expr& key);
   const Type* next_of(Call& call);
   const Type* value_call(Call& call, const Type& callee);
   const Type* method_call(Call& call, const Type& receiver);
@@ -225,11 +220,9 @@ class Inference {
   void record_named(std::string_view name, const Call& call, std::string_view action,
                     std::vector<std::string_view> flags);
   void record_option(const Call& call);
-  void record_own_node_entry(const Expr& target, const Expr* value);
   void record_click_option(const Call& call);
   void record_defaults(const Call& call);
   void record_entry(const Expr& target, const Expr* value);
-  void note_entry(std::string_view key, const Expr* value);
   void record_single_entry(const Expr& target, const Expr* value);
   void record_parsed_entry(const Expr& target, const Statement& statement);
   static void set_weight_dtype(const Call& call, Type& made);
@@ -305,8 +298,6 @@ class Inference {
   const File* file_ = nullptr;
 };
 
-// `batch["lengths"]` of a batch on the GPU: often a list that stays on the host.
-bool is_length_item(const Expr& subscript);
 // `Network = getattr(module, name)`, then `Network(x)`: what the variable stands for; else itself.
 const Expr& chosen_before(const Expr& callee);
 

@@ -47,24 +47,9 @@ const Type* only_network(const std::vector<const Scope*>& scopes, const Call& ca
   return only;
 }
 
-// "resnet", also "build_" + name and "build_%s" % name of a name that is known.
 std::optional<std::string> text_of(const SourceFacts& facts, const Expr& expr) {
   const Value value = facts.value(&expr);
-  if (value.kind == ValueKind::text) return std::string(value.text);
-  const bool is_bound = expr.kind == ExprKind::name && expr.binding() != nullptr &&
-                        expr.binding()->kind == StatementKind::assignment &&
-                        expr.binding()->value != nullptr;
-  const Expr& made = is_bound ? *expr.binding()->value : expr;
-  if (made.kind != ExprKind::binary || made.children().size() != 2) return std::nullopt;
-  const Value left = facts.value(made.children()[0]);
-  const Value right = facts.value(made.children()[1]);
-  if (left.kind != ValueKind::text || right.kind != ValueKind::text) return std::nullopt;
-  std::string text(left.text);
-  if (made.word() == "+") return text + std::string(right.text);
-  const std::size_t mark = text.find("%s");
-  const bool has_one = made.word() == "%" && mark != std::string::npos;
-  if (!has_one || text.find('%', mark + 1) != std::string::npos) return std::nullopt;
-  return text.replace(mark, 2, right.text);
+  return value.kind == ValueKind::text ? std::optional(std::string(value.text)) : std::nullopt;
 }
 
 }  // namespace

@@ -254,7 +254,6 @@ const Type* Inference::library_result(Call& call, const Known& known) {
     case Gives::unknown:
       break;
   }
-  if (const Type* items = object_dictionary(call)) return items;
   if (known.name == "super") return base_object(call);
   if (known.name == "functools.partial") return partial_of(call);
   if (known.name == "click.option") record_click_option(call);

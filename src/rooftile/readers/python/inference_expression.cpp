@@ -346,10 +346,7 @@ const Type* Inference::infer_subscript(Expr& expr) {
     case TypeKind::text:
     case TypeKind::module:  // a layer of a list, with the list's class unknown
       if (object->is(TypeKind::module)) return simple(TypeKind::module, object->residence);
-      if (expr.children().size() == 2) {
-        if (const Type* list = collated_list(*object, *expr.children()[1])) return list;
-      }
-      return is_length_item(expr) ? &unknown_type() : object;
+      return object;
     case TypeKind::container:
       if (expr.children().size() == 2) {
         if (const Expr* module = chosen_module(*object, *expr.children()[1])) {

@@ -7,16 +7,6 @@
 namespace rooftile::source {
 namespace {
 
-// `model(args)` of what is a model only by its name: a class that is made, no forward.
-bool takes_options(const Call& call) {
-  return std::ranges::any_of(call.arguments, [](const Argument& argument) {
-    const Expr* value = argument.value;
-    return value != nullptr && value->kind == ExprKind::name &&
-           is_one_of(value->word(), {"opt", "opts", "args", "cfg", "config", "options", "hparams",
-                                     "hps", "params", "flags", "FLAGS"});
-  });
-}
-
 // nn.Softmax(dim=1), nn.ReLU(): layers of the library that only compute.
 bool keeps_no_weights(const Type& layer) {
   return layer.class_def == nullptr &&
@@ -36,16 +26,6 @@ const Type* Inference::value_call(Call& call, const Type& callee) {
     const Type* given = own_function_call(call, *called, true);
     const bool is_loss = callee.is(TypeKind::loss) && given->is(TypeKind::unknown);
     return is_loss ? forward_result(call, callee) : given;
-  }
-  if (callee.guessed && takes_options(call)) return &unknown_type();
-  // A class named for a loss that is no module: `compute_loss(scores, y)` may run the whole step.
-  const bool is_plain_loss =
-      called != nullptr && callee.is(TypeKind::loss) && !callee.class_def->is_module;
-  if (is_plain_loss) {
-    const Type* given = own_function_call(call, *called, true);
-    const bool is_host = given->is(TypeKind::number) || given->is(TypeKind::text);
-    call.name = "torch.nn.Module.__call__";
-    return is_host ? given : tensor_result(call, callee);
   }
   if (callee.is(TypeKind::module) || callee.is(TypeKind::loss)) {
     call.name = "torch.nn.Module.__call__";

@@ -61,29 +61,6 @@ void set_default(const Argument& argument, Option& option) {
   option = {argument.value, {}, is_several, true};
 }
 
-// `conf = edict()`: what is set on it afterwards are its entries.
-bool is_open_dictionary(const Call& call) {
-  return is_one_of(call.method, {"edict", "EasyDict", "AttrDict", "ConfigDict", "Munch", "DotMap"});
-}
-
-bool is_made_empty(const Expr& name) {
-  const Statement* binding = name.binding();
-  const Call* call =
-      binding == nullptr || binding->value == nullptr ? nullptr : binding->value->call();
-  return call != nullptr && call->arguments.empty() && is_open_dictionary(*call);
-}
-
-// What a file sets under its own main guard is for trying it out, where others import it.
-bool is_under_main_guard(const Statement* statement) {
-  for (; statement != nullptr; statement = statement->parent) {
-    const Expr* test = statement->kind == StatementKind::if_ ? statement->value : nullptr;
-    const bool is_guard = test != nullptr && test->kind == ExprKind::comparison &&
-                          !test->children().empty() && test->children()[0]->word() == "__name__";
-    if (is_guard) return true;
-  }
-  return false;
-}
-
 // `_C = CN()`, `_C = CfgNode(new_allowed=True)`
 bool is_config_node(const Expr& name) {
   const Statement* binding = name.binding();
@@ -100,22 +77,10 @@ bool parses(const Expr* value) {
                    {"parse_args", "parse_known_args", "Namespace", "SimpleNamespace"});
 }
 
-// `edict(vars(parser.parse_args()))`
-bool keeps_parsed(const Expr* value) {
-  const Call* call = value == nullptr ? nullptr : value->call();
-  if (call == nullptr || !is_open_dictionary(*call) || call->arguments.size() != 1) return false;
-  const Call* inner = call->arguments.front().value->call();
-  if (inner == nullptr || inner->name != "vars" || inner->arguments.size() != 1) return false;
-  const Expr* parsed = inner->arguments.front().value;
-  if (parsed->kind == ExprKind::name && parsed->binding() != nullptr)
-    parsed = parsed->binding()->value;
-  return parses(parsed);
-}
-
 // `args = parser.parse_args()`, or a parameter of the name that such objects have.
 bool is_parsed(const Expr& name) {
   if (name.binding() == nullptr) return is_one_of(name.word(), {"args", "opt", "opts"});
-  return parses(name.binding()->value) || keeps_parsed(name.binding()->value);
+  return parses(name.binding()->value);
 }
 
 // `opt = parser.parse_args()` and then, in the same block, `opt.device = "cuda"`: whatever was
@@ -217,27 +182,6 @@ void Inference::record_click_option(const Call& call) {
   record_named(name.substr(0, name.find('/')), call, is_switch ? "store_true" : "", {});
 }
 
-// `config.device = "cuda"` of `config = ConfigNode()`, a class derived from that of yacs.
-void Inference::record_own_node_entry(const Expr& target, const Expr* value) {
-  const Expr* root = target.children().empty() ? nullptr : target.children()[0];
-  const bool is_single = function_ == nullptr && root != nullptr && root->kind == ExprKind::name &&
-                         root->binding() != nullptr && is_configuration(root->word());
-  const Expr* made = is_single ? root->binding()->value : nullptr;
-  if (made == nullptr || made->call() == nullptr || !made->call()->arguments.empty()) return;
-  const ClassDef* def = made->type->class_def;
-  const bool is_named = def == nullptr && made->call()->method == "ConfigNode";
-  const bool is_node =
-      is_named || (def != nullptr && std::ranges::any_of(def->bases, [](const Expr* base) {
-                     return base->full_name().ends_with("CfgNode");
-                   }));
-  if (!is_node) return;
-  Option option{value, {}};
-  option.is_entry = true;
-  const auto [place, added] = store_.options.try_emplace(target.word(), option);
-  Option& kept = place->second;
-  if (!added && kept.is_entry && !is_same_literal(kept.value, value)) kept.several = true;
-}
-
 // Before any function is read: where the device of `main()` is depends on the option's default.
 void Inference::record_options_of_functions() {
   for (const auto& file : facts_.files) {
@@ -315,16 +259,6 @@ void Inference::record_single_entry(const Expr& target, const Expr* value) {
   if (!added && kept.is_entry && !is_same_literal(kept.value, value)) kept.several = true;
 }
 
-void Inference::note_entry(std::string_view key, const Expr* value) {
-  const bool is_trial = is_under_main_guard(value->statement);
-  Option option{value, {}};
-  option.is_entry = is_trial;
-  const auto [place, added] = store_.options.try_emplace(key, option);
-  if (is_trial && !place->second.is_entry) return;
-  if (!added && place->second.is_entry && !is_trial) place->second = option;
-  if (!added && !is_same_literal(place->second.value, value)) place->second.several = true;
-}
-
 // config.train.batch_size = 64 at the top of a file: an entry of a configuration, under the name
 // "train.batch_size".
 void Inference::record_entry(const Expr& target, const Expr* value) {
@@ -332,18 +266,8 @@ void Inference::record_entry(const Expr& target, const Expr* value) {
       value != nullptr && (value->type->is(TypeKind::number) || value->kind == ExprKind::text ||
                            value->kind == ExprKind::none);
   if (!is_plain) return;
-  record_own_node_entry(target, value);
   const Expr* root = &target;
   while (root->kind == ExprKind::attribute && !root->children().empty()) root = root->children()[0];
-  if (root->kind == ExprKind::name && is_made_empty(*root)) {
-    note_entry(target.word(), value);
-    // cfg.TRAIN.FLIP and cfg.TEST.FLIP
-    const std::string_view path = file_->slice(target.range);
-    if (function_ == nullptr && target.children()[0] != root) {
-      note_entry(path.substr(path.find('.') + 1), value);
-    }
-    return;
-  }
   if (function_ != nullptr) return;
   if (root->kind != ExprKind::name || !is_configuration(root->word())) return;
   const std::string_view whole = file_->slice(target.range);

@@ -27,32 +27,19 @@ void Inference::note_partial(const Expr* value, Entry& entry) {
   entry.type = &unknown_type();
 }
 
-// `networks = importlib.import_module(args.model)` stands for the module, by the option's default,
-// or by what is taken of it.
+// `networks = importlib.import_module(args.model)` stands for the module, by the option's default.
 void Inference::note_imported(const Expr* value, Entry& entry) {
   const Call* call = value == nullptr ? nullptr : value->call();
   if (call == nullptr || call->arguments.empty() || !loads_module(*call)) return;
   const Value name = facts_.value(call->arguments[0].value);
   const bool is_named = call->name == "importlib.import_module" && name.kind == ValueKind::text;
-  if (is_named && !name.text.empty()) {
-    const File* file = find_module(name.text, *file_);
-    if (file != nullptr && file != file_) entry = {file->module, &unknown_type(), nullptr};
-    return;
-  }
-  const std::vector<const File*> files = modules_by_use(facts_, *call);
-  if (files.size() == 1) entry = {files.front()->module, &unknown_type(), nullptr};
-  if (files.size() > 1) entry.type = simple(TypeKind::host_object);
+  const File* file = is_named ? find_module(name.text, *file_) : nullptr;
+  if (file != nullptr && file != file_) entry = {file->module, &unknown_type(), nullptr};
 }
 
-// `instantiate(cfg.agent)` of Hydra makes the class that the configuration names. A call that
-// loads a module may be used at once: `load_source(name, path).Network()`.
+// `instantiate(cfg.agent)` of Hydra makes the class that the configuration names.
 const Type* Inference::loaded_or_made(Call& call) {
   if (call.arguments.empty() || call.arguments[0].unpacked) return &unknown_type();
-  if (loads_module(call)) {
-    const std::vector<const File*> files = modules_by_use(facts_, call);
-    if (files.size() == 1) call.module = files.front()->module;
-    return &unknown_type();
-  }
   if (call.name != "hydra.utils.instantiate") return &unknown_type();
   const ClassDef* def = configured_class(*call.arguments[0].value, *file_);
   // `def make(config): return instantiate(config)`

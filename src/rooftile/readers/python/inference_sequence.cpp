@@ -81,81 +81,6 @@ const Type* Inference::written_item(const Type& container, const Expr& index) co
   return is_inside ? items[static_cast<std::size_t>(*place)]->type : nullptr;
 }
 
-// `[x.cuda() for x in args]` with `def to_cuda(*args)`.
-bool Inference::goes_through_arguments(const Expr& comprehension) const {
-  if (function_ == nullptr) return false;
-  return std::ranges::any_of(comprehension.children(), [&](const Expr* clause) {
-    if (clause->kind != ExprKind::for_clause || clause->children().size() < 2) return false;
-    const Expr& iterable = *clause->children()[1];
-    return iterable.kind == ExprKind::name &&
-           std::ranges::any_of(function_->parameters, [&](const Parameter& parameter) {
-             return parameter.starred && parameter.name == iterable.word();
-           });
-  });
-}
-
-bool is_length_item(const Expr& subscript) {
-  const Expr* key = subscript.children().size() == 2 ? subscript.children()[1] : nullptr;
-  return key != nullptr && key->kind == ExprKind::text && subscript.children()[0]->type->on_gpu() &&
-         (key->word().ends_with("_len") || key->word().ends_with("lens") ||
-          key->word().ends_with("lengths"));
-}
-
-namespace {
-
-// What a function returns under the key of a dictionary; null where that is not seen.
-const Expr* returned_item(const FunctionDef& function, const Expr& key) {
-  if (key.kind != ExprKind::text) return nullptr;
-  const Expr* found = nullptr;
-  for_statements(function.body, [&](const Statement& statement) {
-    const bool returns = statement.kind == StatementKind::return_ && statement.value != nullptr;
-    const Expr* given = returns ? resolved(statement.value) : nullptr;
-    if (given == nullptr || given->kind != ExprKind::dict) return;
-    const auto items = given->children();
-    for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
-      if (items[i]->word() == key.word()) found = items[i + 1];
-    }
-  });
-  return found;
-}
-
-}  // namespace
-
-// Where the other function was not read yet, the one that is being read is read once more after it.
-void Inference::read_first(const FunctionDef& other) {
-  if (visits_[&other] > 0) return;
-  enqueue(other);
-  if (function_ != nullptr) {
-    enqueue(*function_);
-  } else {
-    stale_.insert(file_);
-  }
-}
-
-// `batch["names"]` of a loader whose collate function, one of the project, puts numbers or texts of
-// the data set into a list; null for others.
-const Type* Inference::collated_list(const Type& batch, const Expr& key) {
-  const Argument* collate =
-      batch.made_by == nullptr ? nullptr : batch.made_by->argument("collate_fn");
-  const Argument* dataset = collate == nullptr ? nullptr : batch.made_by->argument("dataset", 0);
-  if (dataset == nullptr) return nullptr;
-  const FunctionDef* function = collate->value->type->function;
-  const FunctionDef* get = find_method(dataset->value->type->class_def, "__getitem__");
-  if (function == nullptr || get == nullptr) return nullptr;
-  read_first(*function);
-  read_first(*get);
-  const Expr* list = resolved(returned_item(*function, key));
-  const bool is_list = list != nullptr && list->kind == ExprKind::comprehension;
-  const Expr* item = is_list ? list->children()[0] : nullptr;
-  if (item == nullptr || item->kind != ExprKind::subscript || item->children().size() != 2) {
-    return nullptr;
-  }
-  const Expr* given = returned_item(*get, *item->children()[1]);
-  const bool is_plain =
-      given != nullptr && (given->type->is(TypeKind::number) || given->type->is(TypeKind::text));
-  return is_plain ? container_of(given->type) : nullptr;
-}
-
 const Type* Inference::infer_comprehension(Expr& expr) {
   const std::size_t mark = changes_.size();
   for (const Expr* child : expr.children()) {
@@ -175,9 +100,6 @@ const Type* Inference::infer_comprehension(Expr& expr) {
     }
   }
   take_changes(mark);
-  if (element->is(TypeKind::unknown) && element->on_gpu() && goes_through_arguments(expr)) {
-    element = tensor(Residence::gpu);
-  }
   return container_of(element);
 }
 
@@ -299,10 +221,6 @@ void Inference::note_moved_items(const Expr& target, const Type& type) {
 
 namespace {
 
-bool is_object_dictionary(const Call& call) {
-  return is_one_of(call.method, {"edict", "EasyDict", "AttrDict", "Munch", "munchify", "DotMap"});
-}
-
 bool is_part_of_training(const Type& type) {
   return type.is(TypeKind::module) || type.is(TypeKind::optimizer) ||
          type.is(TypeKind::scheduler) || type.is(TypeKind::loader);
@@ -315,63 +233,21 @@ bool is_recorded(const Type& type) {
 
 }  // namespace
 
-// Munch(generator=…, encoder=…): a dictionary of networks or tensors with items that are
-// attributes; null for settings.
-const Type* Inference::object_dictionary(const Call& call) {
-  if (!is_object_dictionary(call) || call.arguments.empty()) return nullptr;
-  const Type* element = nullptr;
-  for (const Argument& argument : call.arguments) {
-    const Type* type = argument.value->type;
-    const bool is_copied = argument.name.empty() && type->is(TypeKind::container);
-    if (is_copied) type = type->element;
-    if (argument.unpacked || type == nullptr) return nullptr;
-    if (!type->is(TypeKind::tensor) && !is_part_of_training(*type)) return nullptr;
-    if (element != nullptr && element->kind != type->kind) return nullptr;
-    element = element == nullptr ? type : join(element, type);
-  }
-  Type made = *container_of(element);
-  made.made_by = &call;
-  return store_.intern(made);
-}
-
-// `losses = [0] * n`, then `losses[i] = loss`: a list of tensors.
-void Inference::note_set_tensor(const Expr& target, const Type& type) {
-  if (target.kind != ExprKind::subscript || !type.is(TypeKind::tensor)) return;
-  const Expr& list = *target.children()[0];
-  const Entry* entry = list.kind == ExprKind::name ? lookup(list.word()) : nullptr;
-  const Expr* made =
-      entry == nullptr || entry->binding == nullptr ? nullptr : entry->binding->value;
-  const bool is_repeated = made != nullptr && made->kind == ExprKind::binary &&
-                           made->word() == "*" && made->children().size() == 2 &&
-                           made->children()[0]->kind == ExprKind::list &&
-                           made->children()[0]->children().size() == 1;
-  const bool is_filler = is_repeated && is_one_of(made->children()[0]->children()[0]->word(),
-                                                  {"0", "0.", "0.0", "None"});
-  if (!is_filler || entry->type == nullptr || !entry->type->is(TypeKind::container)) return;
-  const Type* held = entry->type->element;
-  const bool is_tensor = held != nullptr && held->is(TypeKind::tensor);
-  writable(*entry).type = container_of(is_tensor ? join(held, &type) : &type);
-}
-
 // `optimizers[name] = Adam(…)` and `losses["real"] = criterion(…)` of a dictionary that was empty.
 void Inference::note_set_item(const Expr& target, const Type& type) {
-  note_set_tensor(target, type);
   if (target.kind != ExprKind::subscript) return;
   if (!is_part_of_training(type) && !is_recorded(type)) return;
   const Entry* entry = bound_entry(target.children()[0]);
   const Statement* binding = entry == nullptr ? nullptr : entry->binding;
   const Expr* value = binding == nullptr ? nullptr : binding->value;
   if (value == nullptr || entry->type == nullptr) return;
-  const bool is_object = value->call() != nullptr && is_object_dictionary(*value->call()) &&
-                         value->call()->arguments.empty();
-  const bool is_empty = is_object || (value->kind == ExprKind::dict && value->children().empty());
+  const bool is_empty = value->kind == ExprKind::dict && value->children().empty();
   if (!is_empty || entry->type->is(TypeKind::module)) return;
   Type made = *container_of(&type);
   if (entry->type->is(TypeKind::container) && entry->type->element != nullptr) {
     if (entry->type->element->kind != type.kind) return;
     made = *container_of(join(entry->type->element, &type));
   }
-  if (is_object) made.made_by = value->call();
   writable(*entry).type = store_.intern(made);
 }
 

@@ -70,11 +70,6 @@ class RoleFinder {
       // backward for a step that comes later.
       if (!is_forward_call || known.backward != nullptr || known.has_training) {
         events = known;
-        if (events.backward != nullptr && events.backward->function == call.target &&
-            leaves_out(call, events.backward->statement)) {
-          events.backward = events.step = nullptr;
-          events.forward = true;
-        }
       }
       if (is_own_optimizer_step(call) && events.step == nullptr) events.step = &call;
       if (!is_forward_call || events.trains()) return events;

@@ -8,27 +8,6 @@
 namespace rooftile::source {
 namespace {
 
-// What the call makes of a condition that is a parameter of the function it leads to: the argument,
-// or the default. Empty where that is not written as True or False.
-std::optional<bool> passed_truth(const Call& call, const Expr* condition) {
-  const bool is_turned =
-      condition != nullptr && condition->kind == ExprKind::logical && condition->word() == "not";
-  if (is_turned) {
-    const auto truth = passed_truth(call, condition->children().front());
-    return truth ? std::optional(!*truth) : std::nullopt;
-  }
-  if (condition == nullptr || condition->kind != ExprKind::name || call.unknown_arguments) {
-    return std::nullopt;
-  }
-  const auto& parameters = call.target->parameters;
-  const auto asked = std::ranges::find(parameters, condition->word(), &Parameter::name);
-  if (asked == parameters.end()) return std::nullopt;
-  const Argument* given = passed_argument(call, *call.target, asked->name);
-  const Expr* value = given == nullptr ? asked->default_value : given->value;
-  const bool is_known = value != nullptr && value->kind == ExprKind::boolean;
-  return is_known ? std::optional(value->word() == "True") : std::nullopt;
-}
-
 // The parameter that is called; null for other calls.
 const Expr* called_parameter(const Call& call) {
   if (call.function == nullptr || call.receiver != nullptr || call.expr->children().empty()) {
@@ -84,22 +63,6 @@ PassedFunctions::PassedFunctions(const SourceFacts& facts) {
 std::span<const FunctionDef* const> PassedFunctions::run_by(const Call& call) const {
   const auto found = run_by_.find(&call);
   return found == run_by_.end() ? std::span<const FunctionDef* const>() : found->second;
-}
-
-bool leaves_out(const Call& call, const Statement* statement) {
-  for (const Statement* inner = statement; inner != nullptr; inner = inner->parent) {
-    if (inner->kind == StatementKind::function) return false;
-    for (const Statement* earlier : before(*inner)) {
-      const bool returns = earlier->kind == StatementKind::if_ && !earlier->body.empty() &&
-                           earlier->body.back()->kind == StatementKind::return_;
-      if (returns && passed_truth(call, earlier->value) == true) return true;
-    }
-    const Statement* outer = inner->parent;
-    if (outer == nullptr || outer->kind != StatementKind::if_) continue;
-    const bool is_else = std::ranges::find(outer->otherwise, inner) != outer->otherwise.end();
-    if (passed_truth(call, outer->value) == is_else) return true;
-  }
-  return false;
 }
 
 }  // namespace rooftile::source

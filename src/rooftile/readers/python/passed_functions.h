@@ -31,9 +31,4 @@ class PassedFunctions {
 // The function of the project that optimizer.step(closure) of a library runs; null for other calls.
 const FunctionDef* closure_of(const Call& call);
 
-// Whether the call does not get to a statement of its target: `update(x, training=False)` of a
-// function with `if training:` around it, or `loss(x, only_values=True)` with `if only_values:
-// return x` above.
-bool leaves_out(const Call& call, const Statement* statement);
-
 }  // namespace rooftile::source

@@ -96,9 +96,7 @@ Result<SourceFacts> build(std::vector<Candidate> candidates, const PythonOptions
   follow_dynamic_imports(facts);
   follow_names_in_texts(facts);
   link_dynamic_calls(facts);
-  link_hooks(facts);
   find_test_files(facts);
-  link_picked_methods(facts);
   index_calls(facts);
   find_loop_roles(facts);
   find_layers(facts);

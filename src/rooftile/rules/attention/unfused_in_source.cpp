@@ -6,7 +6,6 @@
 #include "rooftile/analysis/source/attention_by_hand.h"
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/analysis/source/side_networks.h"
 #include "rooftile/analysis/source/trained_parts.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
@@ -192,7 +191,6 @@ bool is_trained(const SourceFacts& facts, const ClassDef* def, const WrittenAtte
   const auto programs = training_programs_of(facts, *attention.softmax->statement->file);
   const bool is_apart =
       def != nullptr && std::ranges::all_of(programs, [&](const auto* program) {
-        if (is_beside_training(facts, *program, *def)) return true;
         const TrainedParts& parts = trained_parts(facts, *program);
         return parts.is_complete &&
                std::ranges::none_of(facts.calls(def->full_name),

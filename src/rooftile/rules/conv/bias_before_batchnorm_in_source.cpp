@@ -6,7 +6,6 @@
 #include "rooftile/analysis/source/layer_pairs.h"
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/analysis/source/side_networks.h"
 #include "rooftile/analysis/source/trained_parts.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
@@ -268,8 +267,6 @@ bool matters(const SourceFacts& facts, const Program& program, const Biased& bia
   if (!is_convolution(layer)) return false;
   const TrainedParts& parts = trained_parts(facts, program);
   if (parts.is_complete && !is_part(parts, layer)) return false;
-  const ClassDef* def = layer.function == nullptr ? nullptr : layer.function->class_def;
-  if (def != nullptr && is_beside_training(facts, program, *def)) return false;
   const Argument* out = layer.argument("out_channels", 1);
   const auto channels =
       out == nullptr || out->unpacked ? std::nullopt : largest_size(facts, out->value, &program);
@@ -282,10 +279,10 @@ void judge_file(const SourceFacts& facts, const File& file, const Program& progr
   std::map<const void*, std::vector<Biased>> homes;
   for (const LayerPair& pair : neighbouring_layers(file)) {
     if (!is_batch_norm(*pair.second) || !has_bias(facts, *pair.first)) continue;
-    if (!pair.in_lists && !is_same_width(facts, *pair.first, *pair.second)) continue;
+    if (!is_same_width(facts, *pair.first, *pair.second)) continue;
     if (!is_normalized(facts, pair)) continue;
     if (stays_in_evaluation(facts, *pair.first)) continue;
-    homes[home_of(*pair.first)].push_back({pair.first, pair.condition, !pair.in_lists});
+    homes[home_of(*pair.first)].push_back({pair.first, pair.condition, true});
   }
   for (auto& [home, layers] : homes) {
     std::sort(layers.begin(), layers.end(), [](const Biased& a, const Biased& b) {

@@ -3,12 +3,14 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/environment.h"
+#include "rooftile/analysis/source/evaluated_models.h"
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/program_queries.h"
-#include "rooftile/analysis/source/untrained_models.h"
+#include "rooftile/analysis/source/unowned_networks.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/flow/sources.h"
 #include "rooftile/script/reach/path.h"
 
 namespace rooftile {
@@ -30,7 +32,7 @@ Not from the source alone. With a recording (`rooftile check train.py trace.json
 time says what there is to gain.
 
 ## When not to
-- Only evaluation, or loading of checkpoints saved under it.
+- No training step is seen to run what is wrapped: evaluation, loading of checkpoints, copies.
 - The same program offers DistributedDataParallel.
 - Nothing speaks of several GPUs (`device_ids`, `device_count() > 1`, the documented commands): information.
 - The documented commands all make one GPU visible (`CUDA_VISIBLE_DEVICES=0`): information.
@@ -134,15 +136,42 @@ bool is_for_several(const SourceFacts& facts, const Call& call) {
          });
 }
 
+// The call may run what the wrapper made, also moved or switched.
+bool may_run(const SourceFacts& facts, const Call& call, const Call& wrap) {
+  using script::SourceStep;
+  if (call.expr->children().empty()) return false;
+  return script::find_source(facts, *call.expr->children().front(), [&](const Expr& part) {
+    if (&part == wrap.expr) return SourceStep::found;
+    if (part.kind == ExprKind::attribute && part.word() == "module") return SourceStep::stop;
+    if (part.call() == nullptr) return SourceStep::go_on;
+    const bool is_moved = is_one_of(part.call()->method, {"cuda", "to", "float", "train"});
+    if (is_moved) return SourceStep::receiver;
+    return part.call()->target != nullptr ? SourceStep::go_on : SourceStep::stop;
+  });
+}
+
+// Whether a training step of its programs runs what is wrapped with gradients on, and may train it.
+bool is_trained(const SourceFacts& facts, const Call& wrap) {
+  const Type& model = *wrap.arguments.front().value->type;
+  const bool is_library_loss = model.is(TypeKind::loss) && model.class_def == nullptr;
+  if (is_library_loss || has_no_weights(model)) return false;
+  const auto programs = training_programs_of(facts, *wrap.file);
+  return std::ranges::any_of(facts.calls("torch.nn.Module.__call__"), [&](const Call* call) {
+    const bool is_near = std::ranges::any_of(
+        programs, [&](const Program* program) { return program->has(*call->file); });
+    return is_near && is_hot(facts, *call) && !without_gradients(facts, *call) &&
+           may_run(facts, *call, wrap) && !is_in_no_optimizer(facts, *call);
+  });
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
-  const Trainers trainers = training_functions(facts);
   for (const Call* call : wrapping_calls(facts)) {
     if (call->arguments.empty() || !trains_with_it(facts, *call)) continue;
     // The function splits one pass; outside of training it only samples.
     if (call->method == "data_parallel" && !is_hot(facts, *call)) continue;
     const Expr* model = call->arguments.front().value;
-    if (is_untrained(facts, *call, trainers)) continue;
+    if (call->method != "data_parallel" && !is_trained(facts, *call)) continue;
     Finding finding = finding_at(
         *call,
         fmt::format("{} is trained under DataParallel: one process copies the weights to all GPUs "

@@ -293,9 +293,7 @@ const source::Call* pinned_loader_of(const source::SourceFacts& facts, const Loa
                                      const source::Call& copy) {
   const source::Expr* value = copied_value(facts, copy);
   if (value == nullptr || copy.statement == nullptr) return nullptr;
-  if (!source::is_in_step_loop(facts, copy) && !source::feeds_step_loop(facts, copy)) {
-    return nullptr;
-  }
+  if (!source::is_in_step_loop(facts, copy)) return nullptr;
   const source::Call* loader = source::loader_of(facts, value);
   // An own class around the loader is not it.
   const bool is_wrapper = loader != nullptr && !source::is_torch_loader(*loader) &&

@@ -191,7 +191,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::vector<const FunctionDef*> collates;
   for (const Call* loader : training_loaders(facts)) {
-    const auto own = collate_functions(facts, *loader);
+    const auto own = collate_functions(*loader);
     collates.insert(collates.end(), own.begin(), own.end());
   }
   for (const auto& file : facts.files) {

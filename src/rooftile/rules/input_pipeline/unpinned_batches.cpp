@@ -181,7 +181,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings, of_evaluation;
   for (const Call* loader : training_loaders(facts)) {
     if (!is_unpinned(facts, *loader) || has_gpu_samples(facts, *loader)) continue;
-    if (collates_to_arrays(facts, *loader)) continue;
+    if (collates_to_arrays(*loader)) continue;
     if (is_taken_over(facts, *loader->file) && !copies_by_hand(facts, *loader->file)) continue;
     if (!moves_batches(facts, *loader)) continue;
     Fix fix{

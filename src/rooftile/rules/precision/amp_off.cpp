@@ -315,7 +315,7 @@ std::vector<Finding> find(const SourceFacts& facts, const Device* gpu) {
     if (is_reinforcement_learning(*program) || trains_tensors_only(*program)) continue;
     const auto layer = trained_layer(facts, *program, tensor_core_sized_layer);
     if (!layer || is_adversarial(facts, *program)) continue;
-    if (trains_head_only(facts, *program, *layer->layer.call)) continue;
+    if (trains_head_only(facts, *program)) continue;
     Finding finding = finding_for(facts, *program, *layer, gpu);
     const std::string_view doubt = doubt_about(facts, *program, layer->layer);
     if (!doubt.empty()) {
