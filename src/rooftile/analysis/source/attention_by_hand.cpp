@@ -113,6 +113,7 @@ class Follower {
     if (statement.kind == StatementKind::return_ && is_given_away(statement.value)) leaves_ = true;
     if (statement.kind == StatementKind::assignment) bind(statement, stage);
     if (found_) found_->weights_leave = leaves_;
+    if (found_) found_->has_bias = has_bias_;
   }
 
   void bind(const Statement& statement, Stage stage) {
@@ -121,6 +122,9 @@ class Follower {
     if (target->kind == ExprKind::name) {
       // `if not output_attentions: weights = None` still gives them away otherwise.
       const bool is_cleared = statement.value->kind == ExprKind::none;
+      if (statement.word == "+=" && stage_of_name(*target) == Stage::scores) {
+        note_bias(*statement.value);
+      }
       if (statement.word != "=" || is_cleared) return;
       const bool is_choice =
           stage >= Stage::scores && stage < Stage::result && is_other_in_another_branch(statement);
@@ -236,7 +240,17 @@ class Follower {
     const bool has_scores = left == Stage::scores || right == Stage::scores;
     const bool has_more = std::min(left, right) >= Stage::derived;
     if (expr.word() == "+" && has_scores && has_more) other_terms_ = true;
+    if (expr.word() == "+" && has_scores) {
+      note_bias(*expr.children()[left == Stage::scores ? 1 : 0]);
+    }
     return std::max(left, right);
+  }
+
+  // `scores + self.position_bias`, `scores + rel_pos_bias`
+  void note_bias(const Expr& term) {
+    const Expr* bias = find_inside(
+        &term, [](const Expr& part) { return contains(lower(last_name(&part)), "bias"); });
+    has_bias_ = has_bias_ || bias != nullptr;
   }
 
   Stage multiply(const Expr& product, Stage left, Stage right) {
@@ -288,7 +302,7 @@ class Follower {
   std::vector<Bound> bound_;       // names that were set, in order
   const Statement* at_ = nullptr;  // the one that is read
   const Expr* softmax_ = nullptr;
-  bool leaves_ = false, other_terms_ = false;
+  bool leaves_ = false, other_terms_ = false, has_bias_ = false;
   std::optional<WrittenAttention> found_;
 };
 

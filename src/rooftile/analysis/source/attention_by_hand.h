@@ -12,6 +12,7 @@ struct WrittenAttention {
   const Expr* product = nullptr;  // of the weights with the values
   bool weights_leave = false;     // returned, stored or read by something else
   bool has_other_terms = false;   // exponents, products of weights: no fused call takes them
+  bool has_bias = false;          // a bias is added that may be trained, no mask
 };
 
 // softmax(q @ k) @ v in the function, followed through its variables; empty where there is none.

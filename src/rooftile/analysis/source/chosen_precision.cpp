@@ -66,12 +66,14 @@ bool uses_word(const File& file, std::string_view word, std::initializer_list<Li
   return has_word(used, word);
 }
 
+// `"--is_apex"` chooses it.
+bool is_no_option(std::string_view line) { return !contains(line, "--"); }
+
 // apex's own way to train in 16 bits, or an option for it; its other parts do not count.
 bool uses_amp(const Program& program) {
   return std::ranges::any_of(program.files, [](const File* file) {
-    return uses_word(*file, "amp", {is_of_scaler}) ||
-           std::ranges::any_of(std::to_array<std::string_view>({"use_apex", "--apex", "apex"}),
-                               [&](std::string_view word) { return uses_word(*file, word, {}); });
+    return uses_word(*file, "amp", {is_of_scaler}) || uses_word(*file, "use_apex", {}) ||
+           uses_word(*file, "apex", {is_no_option});
   });
 }
 

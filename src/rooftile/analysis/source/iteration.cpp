@@ -200,7 +200,43 @@ const std::vector<std::reference_wrapper<const Iteration>>& training_iterations(
   return *known.training;
 }
 
+namespace {
+
+// The side of the condition that the call stands in; empty where a function that is called there
+// has it.
+std::span<const Statement* const> side_with(const Statement& condition, const Call& call) {
+  for (const auto side : {condition.body, condition.otherwise}) {
+    for (const Statement* statement : side) {
+      if (is_within(*call.statement, *statement)) return side;
+    }
+  }
+  return {};
+}
+
+// Whether `first` stands in a branch that ends in `break`, `continue` or a return, and `second`
+// behind it in the same function: also where the branch is inside of others.
+bool leaves_before(const IteratedCall& first, const IteratedCall& second) {
+  for (const Branch& branch : first.branches) {
+    const Statement& condition = *branch.statement;
+    if (condition.kind != StatementKind::if_ || condition.function != second.call->function) {
+      continue;
+    }
+    const Statement& later = *second.call->statement;
+    if (later.range.begin < condition.range.end) continue;
+    const auto side = side_with(condition, *first.call);
+    if (!leaves_block(side)) continue;
+    const StatementKind end = side.back()->kind;
+    const bool ends_pass = end == StatementKind::break_ || end == StatementKind::continue_;
+    const Statement* loop = ends_pass ? loop_around(&condition) : nullptr;
+    if (!ends_pass || (loop != nullptr && is_within(later, *loop))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool exclude_each_other(const IteratedCall& a, const IteratedCall& b) {
+  if (leaves_before(a, b) || leaves_before(b, a)) return true;
   for (const Branch& x : a.branches) {
     for (const Branch& y : b.branches) {
       if (x.statement == y.statement && x.condition != y.condition) return true;  // two cases

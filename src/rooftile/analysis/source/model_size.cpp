@@ -114,6 +114,37 @@ bool is_library_model(const Call& call) {
          !call.method.empty() && call.method.front() >= 'A' && call.method.front() <= 'Z';
 }
 
+// PreTrainedModel of the library, or an own class derived from it, as in copies of the library's
+// files.
+bool is_pretrained(const ClassDef* def) {
+  return std::ranges::any_of(lineage(def), [](const ClassDef* each) {
+    return std::ranges::any_of(each->bases, [](const Expr* base) {
+      return base->full_name().starts_with("transformers.") &&
+             base->full_name().ends_with("PreTrainedModel");
+    });
+  });
+}
+
+// `self.bert = BertModel(config)` in an own class of a pretrained model, whose weights and sizes
+// from_pretrained() brings.
+bool is_pretrained_body(const Call& call) {
+  const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
+  const bool is_body = call.method.ends_with("Model") && !call.method.ends_with("PreTrainedModel");
+  return is_body && is_pretrained(def);
+}
+
+bool loads_pretrained(const Program& program) {
+  return std::ranges::any_of(program.files, [](const File* file) {
+    return std::ranges::any_of(file->calls, [](const Call* call) {
+      // Not a tokenizer's or a configuration's of the library.
+      return call->method == "from_pretrained" && !call->name.starts_with("transformers.") &&
+             call->receiver != nullptr &&
+             (call->receiver_type().is(TypeKind::class_) ||
+              last_name(call->receiver).find("model") != std::string_view::npos);
+    });
+  });
+}
+
 // torchvision's models by name: models.__dict__[args.arch], getattr(models, args.arch).
 bool is_chosen_by_name(const Expr& part) {
   const auto is_package = [](const Expr* expr) {
@@ -186,7 +217,9 @@ std::optional<SizedLayer> library_model(const SourceFacts& facts, const Program&
                 {"torchvision.models.*", "timm.create_model", "torch.hub.load", "transformers.*",
                  "pytorch_transformers.*", "pytorch_pretrained_bert.*",
                  "segmentation_models_pytorch.*", "efficientnet_pytorch.*"})) {
-    if (is_library_model(*call) && accepts(*call)) return SizedLayer{call, std::string(call->name)};
+    const bool is_model =
+        is_library_model(*call) || (is_pretrained_body(*call) && loads_pretrained(program));
+    if (is_model && accepts(*call)) return SizedLayer{call, std::string(call->name)};
   }
   for (const Call* call : calls_in(facts, program, {"diffusers.*"})) {
     if (call->name.find("Model") != std::string_view::npos && accepts(*call)) {

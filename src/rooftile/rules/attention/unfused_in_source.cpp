@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/attention_by_hand.h"
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/side_networks.h"
 #include "rooftile/analysis/source/trained_parts.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
@@ -191,6 +192,7 @@ bool is_trained(const SourceFacts& facts, const ClassDef* def, const WrittenAtte
   const auto programs = training_programs_of(facts, *attention.softmax->statement->file);
   const bool is_apart =
       def != nullptr && std::ranges::all_of(programs, [&](const auto* program) {
+        if (is_beside_training(facts, *program, *def)) return true;
         const TrainedParts& parts = trained_parts(facts, *program);
         return parts.is_complete &&
                std::ranges::none_of(facts.calls(def->full_name),
@@ -211,6 +213,9 @@ void lower_unless_main(const SourceFacts& facts, const ClassDef* def,
     reason = "one part of a convolutional network, which takes most of the time";
   } else if (!is_trained(facts, def, attention)) {
     reason = "it runs without gradients";
+  } else if (attention.has_bias) {
+    reason =
+        "a bias is added to the scores: where it is trained, the fastest kernels do not take it";
   }
   if (reason.empty()) return;
   finding.own_level = Level::info;

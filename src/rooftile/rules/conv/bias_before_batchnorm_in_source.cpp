@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/layer_pairs.h"
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/side_networks.h"
 #include "rooftile/analysis/source/trained_parts.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
@@ -267,6 +268,8 @@ bool matters(const SourceFacts& facts, const Program& program, const Biased& bia
   if (!is_convolution(layer)) return false;
   const TrainedParts& parts = trained_parts(facts, program);
   if (parts.is_complete && !is_part(parts, layer)) return false;
+  const ClassDef* def = layer.function == nullptr ? nullptr : layer.function->class_def;
+  if (def != nullptr && is_beside_training(facts, program, *def)) return false;
   const Argument* out = layer.argument("out_channels", 1);
   const auto channels =
       out == nullptr || out->unpacked ? std::nullopt : largest_size(facts, out->value, &program);

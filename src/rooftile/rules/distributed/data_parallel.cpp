@@ -98,24 +98,6 @@ bool trains_with_it(const SourceFacts& facts, const Call& call) {
   });
 }
 
-// DataParallel, and user-defined classes that derive from it.
-std::vector<const Call*> wrapping_calls(const SourceFacts& facts) {
-  std::vector<const Call*> calls =
-      launched_calls(facts, {"torch.nn.DataParallel", "torch.nn.parallel.data_parallel"});
-  for (const auto& file : facts.files) {
-    for (const ClassDef* def : file->classes) {
-      const bool derives = std::ranges::any_of(def->bases, [](const Expr* base) {
-        return base->full_name() == "torch.nn.DataParallel";
-      });
-      // One with a forward of its own may do without the copies.
-      if (!derives || def->method("forward") != nullptr) continue;
-      const auto made = launched_calls(facts, {def->full_name});
-      calls.insert(calls.end(), made.begin(), made.end());
-    }
-  }
-  return calls;
-}
-
 // `if torch.cuda.device_count() > 1:`, `if args.multi_gpu:`
 bool asks_for_several(const Guard& guard) {
   if (guard.expr == nullptr || guard.negated || guard.statement == nullptr) return false;
@@ -166,7 +148,8 @@ bool is_trained(const SourceFacts& facts, const Call& wrap) {
 
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
-  for (const Call* call : wrapping_calls(facts)) {
+  for (const Call* call :
+       launched_calls(facts, {"torch.nn.DataParallel", "torch.nn.parallel.data_parallel"})) {
     if (call->arguments.empty() || !trains_with_it(facts, *call)) continue;
     // The function splits one pass; outside of training it only samples.
     if (call->method == "data_parallel" && !is_hot(facts, *call)) continue;

@@ -64,7 +64,7 @@ alone nothing is estimated.
   alone is not reported.
 - A collective that ends before the host has launched what follows costs nothing: not counted.
 - DataParallel, which has no such exchange.
-- Scripts: a count of micro-batches that is 1 by default: information.
+- Scripts: a count of micro-batches that is 1 by default, or of which no value is known: information.
 - FSDP: `no_sync` keeps full gradients, which needs memory.
 
 ## Evidence

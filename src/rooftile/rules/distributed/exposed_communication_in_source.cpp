@@ -148,18 +148,31 @@ bool is_never_unsynced(const Program& program) {
   });
 }
 
-bool counts_to_one(const SourceFacts& facts, const Expr& condition, const Statement& test) {
+// `step % n == 0`, `count == n` with a number above one that is written or a default.
+bool counts_several(const SourceFacts& facts, const Expr& condition, const Statement& test) {
+  const auto is_several = [](const Value& value) {
+    return value.kind == ValueKind::integer && value.integer > 1;
+  };
   const auto guards = guards_of_condition(facts, &condition, &test, false);
-  return std::ranges::any_of(guards, [](const Guard& guard) { return guard.interval.is(1); });
+  return std::ranges::any_of(guards, [&](const Guard& guard) {
+    bool found = is_several(guard.interval);
+    visit(guard.expr, [&](const Expr& part) {
+      const bool compares = part.kind == ExprKind::comparison;
+      found = found || (compares && std::ranges::any_of(part.children(), [&](const Expr* side) {
+                          return is_several(facts.value(side));
+                        }));
+      return !found;
+    });
+    return found;
+  });
 }
 
-// The count is 1 unless a run changes it; also where callers pass the condition.
-bool is_off_by_default(const SourceFacts& facts, const Statement& test) {
-  if (test.kind != StatementKind::if_) return false;
-  if (counts_to_one(facts, *test.value, test)) return true;
-  return std::ranges::all_of(script::origins(facts, *test.value), [&](const Expr* passed) {
-    const Statement* at = passed->statement == nullptr ? &test : passed->statement;
-    return facts.value(passed).is_true() || counts_to_one(facts, *passed, *at);
+// A run with the defaults is known to step on several micro-batches; also where callers pass the
+// condition.
+bool accumulates_by_default(const SourceFacts& facts, const Statement& test) {
+  if (test.kind != StatementKind::if_ || counts_several(facts, *test.value, test)) return true;
+  return std::ranges::any_of(script::origins(facts, *test.value), [&](const Expr* passed) {
+    return passed->statement != nullptr && counts_several(facts, *passed, *passed->statement);
   });
 }
 
@@ -171,7 +184,7 @@ Finding finding_for(const SourceFacts& facts, const Accumulation& found) {
       {"Run all micro-batches but the last under `with model.no_sync():`, or "
        "accelerator.accumulate(model)",
        Exactness::exact_arithmetic});
-  if (is_off_by_default(facts, *found.test)) finding.own_level = Level::info;
+  if (!accumulates_by_default(facts, *found.test)) finding.own_level = Level::info;
   finding.evidence = {
       Evidence::found(fmt::format("{} at {}",
                                   found.test->kind == StatementKind::if_

@@ -56,7 +56,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
       if (scaler.is_off || scaler.may_be_off || !seen.insert(scaler.call).second) continue;
       if (!is_reached_by_default(facts, *scaler.call)) continue;
       Fix fix{"Pass enabled=False, or take the scaler out: bf16 has the range of fp32",
-              Exactness::bit_exact};
+              Exactness::exact_arithmetic};
       add_edit(add_argument(*scaler.call, "enabled", "False"), fix);
       Finding finding = finding_at(
           *scaler.call,
@@ -83,7 +83,7 @@ std::vector<Finding> find_for(const SourceFacts& facts, const Device* gpu) {
 
 extern const Rule precision_bf16_with_scaler{
     .id = "precision/bf16-with-scaler",
-    .level = Level::advice,
+    .level = Level::info,
     .cause = Cause::none,
     .summary = "GradScaler is enabled although training runs in bf16",
     .doc = precision_bf16_with_scaler_rule::kDoc,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "rooftile/analysis/source/autocast.h"
+#include "rooftile/analysis/source/chosen_precision.h"
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/model_size.h"
 #include "rooftile/analysis/source/program_queries.h"
@@ -19,8 +20,9 @@ namespace precision_frozen_network_in_fp32_rule {
 constexpr std::string_view kDoc = R"md(
 ## What it finds
 A network that no gradient goes through (a text or image encoder, the autoencoder of latent diffusion, a teacher)
-and that each training step calls in fp32, in a program whose trained network runs under autocast. It has to be
-large enough for Tensor Cores: a model of a library, or layers of 512 features or convolutions of 64 channels.
+and that each training step calls in fp32, in a program whose trained network runs under autocast, or is trained in
+fp32 with an option for less. It has to be large enough for Tensor Cores: a model of a library, or layers of 512
+features or convolutions of 64 channels.
 
 ## Why it costs time
 In fp32 its GEMMs run on CUDA cores, or as TF32 where that is on, at a sixteenth or half of the rate of bf16 on an
@@ -134,20 +136,23 @@ bool runs_in_fp32(const SourceFacts& facts, const Program& program, const Call& 
          is_large(facts, program, *network);
 }
 
-Finding finding_for(const Call& call, const Call& trained) {
+// `trained` is the forward under autocast; null where the training is in fp32, too.
+Finding finding_for(const Call& call, const Call* trained) {
   Finding finding = finding_at(
       call,
-      fmt::format("{} runs in fp32 on each step, although what is trained runs under "
-                  "autocast",
-                  call.file->slice(network_of(call)->range)),
+      fmt::format("{} runs in fp32 on each step, {}", call.file->slice(network_of(call)->range),
+                  trained != nullptr ? "although what is trained runs under autocast"
+                                     : "and no gradient needs that"),
       {"Call it under torch.autocast(\"cuda\", dtype=torch.bfloat16), which has the range of fp32 "
        "where fp16 overflows",
        Exactness::changes_numerics});
-  finding.evidence = {
-      Evidence::found(
-          fmt::format("training forward under autocast at {}", place_text(trained, *call.file))),
+  if (trained != nullptr) {
+    finding.evidence.push_back(Evidence::found(
+        fmt::format("training forward under autocast at {}", place_text(*trained, *call.file))));
+  }
+  finding.evidence.push_back(
       Evidence::published("PyTorch, Automatic Mixed Precision package: outside of an autocast "
-                          "region operations run in the dtype of their inputs")};
+                          "region operations run in the dtype of their inputs"));
   return finding;
 }
 
@@ -157,14 +162,15 @@ std::vector<Finding> find(const SourceFacts& facts) {
   for (const Program* program : training_programs(facts)) {
     if (has_training_framework(*program)) continue;
     const Call* trained = forward_under_autocast(facts, *program);
-    if (trained == nullptr) continue;
+    // Where nothing chooses a precision, precision/amp-off speaks of all networks.
+    if (trained == nullptr && !chooses_precision(facts, *program)) continue;
     for (const Loop* loop : program->training_loops) {
       for (const IteratedCall& one : iteration_of(facts, loop->statement->body).calls) {
         const Call& call = *one.call;
         if (!program->has(*call.file) || !runs_in_fp32(facts, *program, call)) continue;
         const std::string_view network = call.file->slice(network_of(call)->range);
         if (seen.emplace(call.file, network).second) {
-          findings.push_back(finding_for(call, *trained));
+          findings.push_back(finding_for(call, trained));
         }
       }
     }
@@ -178,7 +184,7 @@ extern const Rule precision_frozen_network_in_fp32{
     .id = "precision/frozen-network-in-fp32",
     .level = Level::advice,
     .cause = Cause::none,
-    .summary = "A frozen network runs in fp32 in each training step, beside autocast",
+    .summary = "A frozen network runs in fp32 in each training step",
     .doc = precision_frozen_network_in_fp32_rule::kDoc,
     .in_scripts = precision_frozen_network_in_fp32_rule::find};
 

@@ -161,7 +161,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
 extern const Rule training_loop_zeroed_gradients{
     .id = "training_loop/zeroed-gradients",
     .former_id = "training_loop/zero-grad-fills",
-    .level = Level::advice,
+    .level = Level::info,
     .level_in_traces = Level::warning,
     .cause = Cause::none,
     .summary = "Gradients are filled with zeros instead of set to None",
