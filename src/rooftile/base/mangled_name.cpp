@@ -1,7 +1,10 @@
 #include "rooftile/base/mangled_name.h"
 
+#include <algorithm>
 #include <optional>
 #include <vector>
+
+#include "rooftile/base/text.h"
 
 namespace rooftile {
 namespace {
@@ -64,6 +67,49 @@ std::string function_of_mangled(std::string_view name) {
   }
   if (function == "kernel" && !scope.empty()) return std::string(scope) + "::kernel";
   return std::string(function);
+}
+
+namespace {
+
+// Where a bracket opens that holds more than the name of a namespace without one; the text's end
+// where none does.
+std::size_t opening(std::string_view name, char bracket) {
+  std::size_t open = name.find(bracket);
+  while (open != name.npos && (name.substr(open + 1).starts_with("anonymous") ||
+                               name.substr(open + 1).starts_with("unnamed>"))) {
+    open = name.find(bracket, open + 1);
+  }
+  return std::min(open, name.size());
+}
+
+// "kernel" of "a::b::kernel" is "b::kernel": alone it names nothing.
+std::string_view without_scopes(std::string_view name) {
+  const auto scope = name.rfind("::");
+  if (scope == name.npos || scope + 2 == name.size()) return name;
+  const auto outer = name.substr(0, scope).rfind("::");
+  const std::string_view function = name.substr(scope + 2);
+  if (function != "kernel") return function;
+  return outer == name.npos ? name : name.substr(outer + 2);
+}
+
+}  // namespace
+
+std::string function_of_kernel(std::string_view name) {
+  if (std::string function = function_of_mangled(name); !function.empty()) return function;
+  constexpr std::string_view kReturned = ">::type ";  // std::enable_if<…>::type kernel<…>
+  std::string_view rest = name;
+  if (const auto type = rest.find(kReturned);
+      rest.starts_with("std::enable_if") && type != rest.npos)
+    rest.remove_prefix(type + kReturned.size());
+  if (rest.starts_with("void ")) rest.remove_prefix(5);
+  const std::size_t arguments = opening(rest, '(');
+  const std::size_t open = std::min(opening(rest, '<'), arguments);
+  std::string_view function = without_scopes(trim(rest.substr(0, open)));
+  if (is_generic(function) && open < arguments) {
+    const std::string_view argument = rest.substr(open + 1);
+    function = without_scopes(trim(argument.substr(0, argument.find_first_of("<>,"))));
+  }
+  return std::string(function.empty() ? name : function);
 }
 
 }  // namespace rooftile

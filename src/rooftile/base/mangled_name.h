@@ -12,4 +12,9 @@ namespace rooftile {
 // of a few bytes expand to any length.
 std::string function_of_mangled(std::string_view name);
 
+// "softmax_kernel" of "void at::native::softmax_kernel<float>(int)", mangled or not, and
+// "gemvx::kernel" of "internal::gemvx::kernel<int>"; of a function that only its template argument
+// names, that argument.
+std::string function_of_kernel(std::string_view name);
+
 }  // namespace rooftile

@@ -152,16 +152,6 @@ std::optional<Dtype> operand_dtype(const OpUse* use, const KernelUse& kernel) {
   return std::nullopt;
 }
 
-namespace {
-
-// Functions that only their template argument names: cutlass::Kernel2<cutlass_80_tensorop_…>.
-bool is_generic(std::string_view function) {
-  return function.ends_with("::Kernel") || function.ends_with("::Kernel2") ||
-         function.ends_with("::device_kernel");
-}
-
-}  // namespace
-
 std::string kernels_text(const UseGroup& group) {
   const std::string name = short_kernel_name(group.kernel->name);
   if (group.names == 1) return "kernel " + name;
@@ -170,19 +160,7 @@ std::string kernels_text(const UseGroup& group) {
 }
 
 std::string short_kernel_name(std::string_view name) {
-  const std::string plain = function_of_mangled(name);
-  if (!plain.empty()) return quoted(plain, kLongestName);
-  const std::size_t open = name.find('<');
-  std::string_view text = trim(name.substr(0, open));
-  if (open != std::string_view::npos && is_generic(text)) {
-    const std::string_view argument = name.substr(open + 1);
-    text = trim(argument.substr(0, argument.find_first_of("<>,")));
-  }
-  if (text.starts_with("void ")) text.remove_prefix(5);
-  if (const auto scope = text.rfind("::"); scope != text.npos && scope + 2 < text.size()) {
-    text.remove_prefix(scope + 2);
-  }
-  return quoted(text.substr(0, text.find('(')), kLongestName);
+  return quoted(function_of_kernel(name), kLongestName);
 }
 
 }  // namespace rooftile

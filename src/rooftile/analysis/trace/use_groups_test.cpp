@@ -16,6 +16,9 @@ TEST(UseGroups, ShortNamesKeepWhatNamesTheKernel) {
                               "cute::tuple<int>>>(Params)"),
             "'GemmUniversal'");
   EXPECT_EQ(short_kernel_name("ampere_sgemm_128x64_tn"), "'ampere_sgemm_128x64_tn'");
+  EXPECT_EQ(short_kernel_name("conv_x(cv::cuda::PtrStepSz<float>, int)"), "'conv_x'");
+  EXPECT_EQ(short_kernel_name("void a::(anonymous namespace)::copy(b::Array<int>)"), "'copy'");
+  EXPECT_EQ(short_kernel_name("void a::<unnamed>::fill<b::Array<int>>(int)"), "'fill'");
 }
 
 // A tensor of one value says nothing of the size; one with an axis of one does.
