@@ -50,6 +50,7 @@ class TimelineBuilder {
   bool add_gpu(const TextLine& line, const Round& round);
   bool add_memory(const TextLine& line, const Round& round);
   bool add_overhead(const TextLine& line, const Round& round);
+  bool add_sleep(const TextLine& line, const Round& round);
   bool add_device(const TextLine& line);
   bool add_fact(const TextLine& line);
   std::uint32_t arguments_of(const TextLine& line);
@@ -119,6 +120,7 @@ bool TimelineBuilder::add_line(const TextLine& line, const Round& round) {
   if (kind == "kernel" || kind == "copy" || kind == "fill") return add_gpu(line, round);
   if (kind == "memory") return add_memory(line, round);
   if (kind == "overhead") return add_overhead(line, round);
+  if (kind == "sleep") return add_sleep(line, round);
   if (kind == "device") return add_device(line);
   return add_fact(line);
 }
@@ -208,6 +210,16 @@ bool TimelineBuilder::add_overhead(const TextLine& line, const Round& round) {
   if (!start || !duration) return false;
   timeline_.overheads.time.push_back(*start + round.shift, *duration);
   timeline_.overheads.name.push_back(name_of(line, 3, round));
+  return true;
+}
+
+bool TimelineBuilder::add_sleep(const TextLine& line, const Round& round) {
+  if (line.words.size() < 4) return false;
+  const auto start = parse_time(line.words[2]);
+  const auto duration = parse_time(line.words[3]);
+  if (!start || !duration) return false;
+  timeline_.sleeps.time.push_back(*start + round.shift, *duration);
+  timeline_.sleeps.thread.push_back(thread_of(line.words[1]));
   return true;
 }
 

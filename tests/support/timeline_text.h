@@ -18,6 +18,7 @@ namespace rooftile {
 //                                      collective= dtype= in= out= group= ranks=]
 //   copy STREAM START DURATION HtoD|DtoH|DtoD|PtoP|HtoH [pageable bytes= corr= id=]
 //   fill STREAM START DURATION [bytes= corr= id=]
+//   sleep THREAD START DURATION                      off the CPU
 //   memory AT BYTES [device= allocated= reserved=]
 //   device ID NAME [sms= cc=9.0 memory=]
 //   rank RANK of WORLD

@@ -105,6 +105,21 @@ Scan read_calls(const Database& database, const std::function<void(const CallRec
                     });
 }
 
+Scan read_system_calls(const Database& database,
+                       const std::function<void(const CallRecord&)>& visit) {
+  return scan_table(database, kSystemCalls, {"start", "end", "globalTid", "nameId"},
+                    [&](const Row& row) {
+                      visit({times_of(row, 0, 1), row.integer(2), 0, row.integer(3)});
+                    });
+}
+
+Scan read_schedule(const Database& database,
+                   const std::function<void(const ScheduleRecord&)>& visit) {
+  return scan_table(database, kSchedule, {"start", "globalTid", "isSchedIn"}, [&](const Row& row) {
+    visit({row.integer(0), row.integer(1), row.integer(2) != 0});
+  });
+}
+
 Scan read_waits(const Database& database, const std::function<void(const WaitRecord&)>& visit) {
   return scan_table(database, kWaits, {"start", "end", "globalPid", "correlationId", "syncType"},
                     [&](const Row& row) {

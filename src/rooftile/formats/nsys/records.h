@@ -22,6 +22,8 @@ inline constexpr std::string_view kGraphRuns = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 inline constexpr std::string_view kCalls = "CUPTI_ACTIVITY_KIND_RUNTIME";
 inline constexpr std::string_view kWaits = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
 inline constexpr std::string_view kRanges = "NVTX_EVENTS";
+inline constexpr std::string_view kSystemCalls = "OSRT_API";
+inline constexpr std::string_view kSchedule = "SCHED_EVENTS";
 
 // Nanoseconds since the start of the session.
 struct Times {
@@ -61,6 +63,12 @@ struct CallRecord {
   std::int64_t name = 0;  // StringIds
 };
 
+// A thread comes onto a CPU or leaves it.
+struct ScheduleRecord {
+  std::int64_t at = 0, global_tid = 0;
+  bool runs = false;  // from then on
+};
+
 // A wait of the host, as CUPTI records it beside the call that waits.
 struct WaitRecord {
   Times time;
@@ -84,6 +92,10 @@ Scan read_fills(const Database& database, const std::function<void(const Transfe
 Scan read_graph_runs(const Database& database,
                      const std::function<void(const GraphRunRecord&)>& visit);
 Scan read_calls(const Database& database, const std::function<void(const CallRecord&)>& visit);
+Scan read_system_calls(const Database& database,
+                       const std::function<void(const CallRecord&)>& visit);
+Scan read_schedule(const Database& database,
+                   const std::function<void(const ScheduleRecord&)>& visit);
 Scan read_waits(const Database& database, const std::function<void(const WaitRecord&)>& visit);
 Scan read_ranges(const Database& database, const std::function<void(const RangeRecord&)>& visit);
 

@@ -78,7 +78,8 @@ TEST(KinetoReader, ReadsARecentTrace) {
                                  R"(, "baseTimeNanoseconds": 1751410836000000000,
       "distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8},
       "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85018279936,
-                            "computeMajor": 9, "computeMinor": 0, "numSms": 132}])");
+                            "computeMajor": 9, "computeMinor": 0, "numSms": 167936,
+                            "multiProcessorCount": 132}])");
   EXPECT_EQ(t.format, "Kineto");
   EXPECT_TRUE(t.skipped.empty());
   // The first event is the zero: 1751410836 s + 1414456.661601577 s.

@@ -7,6 +7,7 @@ namespace rooftile {
 namespace {
 
 constexpr std::size_t kMostDevices = 1024;
+constexpr int kMostSms = 1024;
 
 int small_number(std::string_view value) {
   const auto number = integer_in(value);
@@ -22,7 +23,9 @@ TraceDevice device_in(std::string_view object) {
       const auto bytes = integer_in(value);
       device.memory_bytes = bytes && *bytes > 0 ? static_cast<std::uint64_t>(*bytes) : 0;
     }
-    if (key == "numSms") device.sm_count = small_number(value);
+    // Some recorders write another number as numSms.
+    const bool is_sms = key == "multiProcessorCount" || (key == "numSms" && device.sm_count == 0);
+    if (is_sms && small_number(value) <= kMostSms) device.sm_count = small_number(value);
     if (key == "computeMajor") device.major = small_number(value);
     if (key == "computeMinor") device.minor = small_number(value);
   });

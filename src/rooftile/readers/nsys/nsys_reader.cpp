@@ -32,9 +32,9 @@ using Progress = std::function<void(std::uint64_t, std::uint64_t)>;
 
 constexpr std::string_view kHowToExport =
     "export it with 'nsys export --type sqlite --output trace.sqlite FILE'";
-constexpr std::array<std::string_view, 6> kReadTables{
-    nsys_format::kKernels,   nsys_format::kCopies, nsys_format::kFills,
-    nsys_format::kGraphRuns, nsys_format::kCalls,  nsys_format::kRanges};
+constexpr std::array<std::string_view, 8> kReadTables{
+    nsys_format::kKernels, nsys_format::kCopies, nsys_format::kFills,       nsys_format::kGraphRuns,
+    nsys_format::kCalls,   nsys_format::kRanges, nsys_format::kSystemCalls, nsys_format::kSchedule};
 
 bool is_own_file(std::string_view path) {
   const std::string name = lower(path);
@@ -119,7 +119,24 @@ std::int64_t read_rows(const Database& database, NsysProcesses& processes, RowPr
   // Each wait repeats a call, so it only counts where calls were not recorded.
   if (!processes.has_calls()) note(nsys_format::kWaits, read_waits(database, adder));
   note(nsys_format::kRanges, read_ranges(database, adder));
-  return read;
+  const std::int64_t events = read;  // these say when threads slept
+  note(nsys_format::kSystemCalls,
+       read_system_calls(database, [&](const nsys_format::CallRecord& record) {
+         NsysTables* const tables = processes.known_tables_of(record.global_tid);
+         if (tables != nullptr) tables->add_system_call(record);
+         progress.count_row();
+       }));
+  std::vector<nsys_format::ScheduleRecord> schedule;  // in the file by CPU
+  note(nsys_format::kSchedule,
+       read_schedule(database, [&](const nsys_format::ScheduleRecord& record) {
+         if (processes.known_tables_of(record.global_tid) != nullptr) schedule.push_back(record);
+         progress.count_row();
+       }));
+  std::ranges::stable_sort(schedule, {}, &nsys_format::ScheduleRecord::at);
+  for (const nsys_format::ScheduleRecord& record : schedule) {
+    processes.known_tables_of(record.global_tid)->add(record);
+  }
+  return events;
 }
 
 // Tables of other events: sampling, operating-system calls, GPU metrics …

@@ -283,12 +283,29 @@ TEST(NsysReader, TakesWaitsWhereCallsAreMissing) {
 TEST(NsysReader, CountsTablesOfOtherEvents) {
   const Timeline timeline =
       timeline_of(empty_export() +
-                  "CREATE TABLE OSRT_API(start, end); INSERT INTO OSRT_API VALUES(1,2),(3,4);"
+                  "CREATE TABLE SAMPLES(start, end); INSERT INTO SAMPLES VALUES(1,2),(3,4);"
                   "CREATE TABLE GPU_METRICS(timestamp, value); INSERT INTO GPU_METRICS VALUES(1,2);"
                   "CREATE TABLE ENUM_X(id, label); INSERT INTO ENUM_X VALUES(1,'x');"
                   "CREATE TABLE SCHED_EVENTS(start);");
   EXPECT_THAT(timeline.skipped,
-              ElementsAre(Pair("table 'GPU_METRICS'", 1), Pair("table 'OSRT_API'", 2)));
+              ElementsAre(Pair("table 'GPU_METRICS'", 1), Pair("table 'SAMPLES'", 2)));
+}
+
+// Of threads that call CUDA, from a millisecond on; a read of a file and one that was scheduled
+// out.
+TEST(NsysReader, ReadsWhenThreadsSleep) {
+  const Timeline timeline = timeline_of(with_ids(
+      empty_export() + std::string(kCallsSql) +
+      "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(5,9,0,$T,3,5,0,NULL);"
+      "CREATE TABLE OSRT_API(start, end, globalTid, nameId);"
+      "INSERT INTO StringIds VALUES(901,'read'),(902,'mmap');"
+      "INSERT INTO OSRT_API VALUES(100,3000100,$T,901),(200,3000100,$T,902),(300,400,$T,901);"
+      "CREATE TABLE SCHED_EVENTS(start, isSchedIn, globalTid);"
+      "INSERT INTO SCHED_EVENTS VALUES(5000000,0,$T),(7000000,1,$T),(8000000,1,$T);"));
+  ASSERT_EQ(timeline.sleeps.time.size(), 2U);
+  EXPECT_EQ(timeline.sleeps.time.start(0), 100);
+  EXPECT_EQ(timeline.sleeps.time.duration(1), 2'000'000);
+  EXPECT_TRUE(timeline.skipped.empty());
 }
 
 TEST(NsysReader, ReadsTheRankFromTheEnvironment) {

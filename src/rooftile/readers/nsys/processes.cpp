@@ -93,6 +93,11 @@ NsysTables* NsysProcesses::tables_of(std::int64_t global_id) {
   return last_;
 }
 
+NsysTables* NsysProcesses::known_tables_of(std::int64_t global_id) const {
+  const auto found = processes_.find(are_told_apart_ ? nsys_process_of(global_id) : 0);
+  return found == processes_.end() ? nullptr : &found->second->tables;
+}
+
 bool NsysProcesses::has_calls() const {
   return std::ranges::any_of(
       processes_, [](const auto& entry) { return entry.second->timeline.calls.time.size() > 0; });

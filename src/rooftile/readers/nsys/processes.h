@@ -21,6 +21,8 @@ class NsysProcesses {
   // `global_id` names the record's process; null where it has too many before it, and the record is
   // then counted.
   NsysTables* tables_of(std::int64_t global_id);
+  // The same, but only of a process that has records already.
+  NsysTables* known_tables_of(std::int64_t global_id) const;
   bool has_calls() const;
 
   // Those with work on a GPU, by its number; where there is none, the one with most events, or an

@@ -17,6 +17,7 @@ using nsys_format::GpuRecord;
 using nsys_format::GraphRunRecord;
 using nsys_format::KernelRecord;
 using nsys_format::RangeRecord;
+using nsys_format::ScheduleRecord;
 using nsys_format::TransferRecord;
 using nsys_format::WaitRecord;
 
@@ -77,6 +78,35 @@ std::string_view wait_name(std::int64_t kind) {
                                                    "cudaStreamWaitEvent", "cudaStreamSynchronize",
                                                    "cudaDeviceSynchronize"};
   return kNames[kind > 0 && kind < 5 ? static_cast<std::size_t>(kind) : 0];
+}
+
+// Calls of the operating system that return when something comes from outside the thread.
+bool waits_in_system(std::string_view name) {
+  constexpr std::array<std::string_view, 24> kWaits{"accept",
+                                                    "accept4",
+                                                    "clock_nanosleep",
+                                                    "epoll_pwait",
+                                                    "epoll_wait",
+                                                    "nanosleep",
+                                                    "poll",
+                                                    "ppoll",
+                                                    "pselect",
+                                                    "pread",
+                                                    "pread64",
+                                                    "pthread_cond_clockwait",
+                                                    "pthread_join",
+                                                    "read",
+                                                    "pthread_cond_timedwait",
+                                                    "pthread_cond_wait",
+                                                    "recv",
+                                                    "recvfrom",
+                                                    "recvmsg",
+                                                    "select",
+                                                    "sem_clockwait",
+                                                    "sem_timedwait",
+                                                    "sem_wait",
+                                                    "usleep"};
+  return std::ranges::find(kWaits, name) != kWaits.end() || name == "sleep" || name == "waitpid";
 }
 
 }  // namespace
@@ -285,6 +315,33 @@ void NsysTables::add_named_range(const RangeRecord& record, std::string_view tex
   ops.stack.push_back(0);
   ops.module.push_back(0);
   ops.collective.push_back(0);
+}
+
+void NsysTables::add_sleep(std::int64_t global_tid, std::int64_t start, std::int64_t end) {
+  constexpr std::int64_t kShortest = 1'000'000;  // less is no cause of its own
+  const auto thread = threads_.find(global_tid);
+  if (thread == threads_.end() || start < 0 || end - start < kShortest) return;
+  timeline_.sleeps.time.push_back(start, end - start);
+  timeline_.sleeps.thread.push_back(thread->second);
+}
+
+void NsysTables::add_system_call(const CallRecord& record) {
+  if (!record.time.valid) return;
+  const auto name = texts_.find(record.name);
+  if (name && waits_in_system(*name)) {
+    add_sleep(record.global_tid, record.time.start, record.time.end);
+  }
+}
+
+void NsysTables::add(const ScheduleRecord& record) {
+  if (!record.runs) {
+    asleep_since_[record.global_tid] = record.at;
+    return;
+  }
+  const auto since = asleep_since_.find(record.global_tid);
+  if (since == asleep_since_.end()) return;
+  add_sleep(record.global_tid, since->second, record.at);
+  asleep_since_.erase(since);
 }
 
 }  // namespace rooftile

@@ -35,6 +35,9 @@ class NsysTables {
   void add(const nsys_format::CallRecord& record);
   void add(const nsys_format::WaitRecord& record);
   void add(const nsys_format::RangeRecord& record);
+  // Of threads that call CUDA or have ranges, so after those. By start.
+  void add_system_call(const nsys_format::CallRecord& record);
+  void add(const nsys_format::ScheduleRecord& record);
 
  private:
   // Each returns nothing where the Timeline's index is used up.
@@ -50,6 +53,7 @@ class NsysTables {
   void add_gpu(const nsys_format::GpuRecord& record, GpuKind kind, std::uint32_t name,
                std::uint32_t details, const char* plural);
   bool is_pageable(const nsys_format::TransferRecord& record) const;
+  void add_sleep(std::int64_t global_tid, std::int64_t start, std::int64_t end);
   void add_named_range(const nsys_format::RangeRecord& record, std::string_view text);
 
   const nsys_format::ExportInfo& info_;
@@ -63,6 +67,7 @@ class NsysTables {
   std::unordered_map<std::string, std::uint32_t> arguments_;
   std::pair<LaunchShape, std::uint32_t> last_launch_;
   std::unordered_map<std::int64_t, std::string> range_texts_;
+  std::unordered_map<std::int64_t, std::int64_t> asleep_since_;  // by thread
 };
 
 }  // namespace rooftile
