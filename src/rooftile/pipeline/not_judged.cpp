@@ -82,6 +82,10 @@ std::string too_little_seen(const TraceSummary& trace) {
   if (std::string reason = unknown_kernels(trace); !reason.empty()) return reason;
   const Seconds span = trace.time.span;
   if (span <= Seconds()) return "";
+  if (is_mostly_unexplained(trace) && trace.time_slice > Seconds()) {
+    return fmt::format("for {} of the time another process has the GPU, in slices of {}",
+                       share_text(unexplained_time(trace) / span), time_text(trace.time_slice));
+  }
   if (is_mostly_unexplained(trace)) {
     return fmt::format("for {} of the time the trace does not show what holds the GPU up",
                        share_text(unexplained_time(trace) / span));

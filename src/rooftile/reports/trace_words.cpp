@@ -30,14 +30,16 @@ constexpr CauseWords kCauses[] = {
     {IdleCause::synchronization, "idle: the host waited for the GPU, then launched"},
     {IdleCause::data_loading, "idle: waiting for the next batch"},
     {IdleCause::communication_wait, "idle: waiting for other ranks"},
-    {IdleCause::allocator, "idle: allocating GPU memory"},
+    {IdleCause::allocator, "idle: allocating GPU or pinned memory"},
     {IdleCause::copy, "idle: the host in calls that copy"},
     {IdleCause::host_work, "idle: the host's own code, or waiting outside CUDA"},
     {IdleCause::module_loading, "idle: first calls, loading or compiling kernels"},
     {IdleCause::between_kernels, "idle: inter-kernel gaps"},
     {IdleCause::unrecorded_work, "idle: launched work started late"},
     {IdleCause::start_up, "idle: start-up, before the first work"},
-    {IdleCause::outside, "idle: before and after the work, or the profiler's"},
+    {IdleCause::outside, "idle: before and after the work"},
+    {IdleCause::profiler, "idle: the profiler's own work"},
+    {IdleCause::asleep, "idle: the program asleep, until input, a clock or a thread"},
     {IdleCause::migration, "idle: page faults and migrations of managed memory"},
     {IdleCause::unknown, "idle: cause not recorded"}};
 
@@ -136,7 +138,7 @@ std::string_view limit_words(StepPart part) {
     case StepPart::idle_communication_wait:
       return "waiting for other ranks";
     case StepPart::idle_allocator:
-      return "allocating GPU memory";
+      return "allocating GPU or pinned memory";
     case StepPart::idle_copy:
       return "calls that copy";
     case StepPart::idle_host_work:
@@ -151,6 +153,10 @@ std::string_view limit_words(StepPart part) {
       return "start-up";
     case StepPart::idle_outside:
       return "time before the first and after the last work";
+    case StepPart::idle_profiler:
+      return "the profiler's own work";
+    case StepPart::idle_asleep:
+      return "the program's sleep";
     case StepPart::idle_migration:
       return "migrations of managed memory";
     case StepPart::idle_unknown:
@@ -247,6 +253,11 @@ std::string apart_line(const Steps& steps) {
   return fmt::format("Set apart, in no figure per step: {}.", join(parts, ", "));
 }
 
+// Of a kernel's name in C++ the function.
+std::string plain_name(const std::string& name) {
+  return name.starts_with("void ") ? function_of_kernel(name) : name;
+}
+
 // "The host's other work while the GPU idles: preprocess at train.py:33 (217 ms), aten::ones (3
 // ms)."
 std::string host_work_line(const TraceSummary& trace, IdleCause cause, std::string_view title,
@@ -262,7 +273,7 @@ std::string host_work_line(const TraceSummary& trace, IdleCause cause, std::stri
                             : "";
     // What happens once is no step's.
     const double steps = cause == IdleCause::module_loading ? 1 : window_steps(trace);
-    parts.push_back(fmt::format("{}{} ({})", cut_end(printable(use.name), 60), place,
+    parts.push_back(fmt::format("{}{} ({})", cut_end(printable(plain_name(use.name)), 60), place,
                                 time_text(use.exposed / steps)));
   }
   return parts.empty() ? "" : fmt::format("{}: {}.{}", title, join(parts, ", "), advice);
@@ -285,37 +296,21 @@ std::string_view path_words(PathKind kind) {
     case PathKind::communication_wait:
       return "other ranks";
     case PathKind::allocator:
-      return "allocating GPU memory";
+      return "allocating GPU or pinned memory";
     case PathKind::module_loading:
       return "loading or compiling kernels";
     case PathKind::pause:
       return "pauses between kernels";
     case PathKind::unrecorded:
       return "launched work that started late";
+    case PathKind::profiler:
+      return "the profiler";
+    case PathKind::asleep:
+      return "the program asleep";
     case PathKind::unknown:
       break;
   }
   return "what is not known";
-}
-
-// "void at::native::softmax_kernel<float>(int)" -> "softmax_kernel", "internal::gemvx::kernel<int>"
-// -> "gemvx::kernel"; names that only their template arguments tell apart stay.
-std::string plain_function(std::string_view name) {
-  if (std::string function = function_of_mangled(name); !function.empty()) return function;
-  constexpr std::string_view kReturned = ">::type ";  // std::enable_if<…>::type kernel<…>
-  if (const auto type = name.find(kReturned);
-      name.starts_with("std::enable_if") && type != name.npos)
-    name.remove_prefix(type + kReturned.size());
-  std::string_view plain = name.substr(0, name.find_first_of("<("));
-  if (plain.starts_with("void ")) plain.remove_prefix(5);
-  if (const auto scope = plain.rfind("::"); scope != plain.npos) {
-    const auto outer = plain.substr(0, scope).rfind("::");
-    const std::string_view scoped = outer == plain.npos ? plain : plain.substr(outer + 2);
-    plain.remove_prefix(scope + 2);
-    if (plain == "kernel") plain = scoped;
-  }
-  const bool is_generic = plain.empty() || plain.starts_with("Kernel") || plain == "device_kernel";
-  return std::string(is_generic ? name : plain);
 }
 
 // "train.py:12", else the name: what most of a kind's time on the path is.
@@ -324,19 +319,24 @@ std::string path_place(const PathPart& part) {
   if (part.source.line > 0) {
     return fmt::format("{}:{}", printable(part.source.file), part.source.line);
   }
+  constexpr std::string_view kNode = "autograd::engine::evaluate_function: ";
+  const std::string_view name = part.name;
+  if (name.starts_with(kNode)) return cut_end(printable(name.substr(kNode.size())), kLongestName);
   const bool is_kernel = part.kind == PathKind::compute || part.kind == PathKind::communication;
-  return cut_end(printable(is_kernel ? plain_function(part.name) : part.name), kLongestName);
+  return cut_end(printable(is_kernel ? function_of_kernel(part.name) : part.name), kLongestName);
 }
 
 // "train.py:12 30 %": where most of a kind's time on the path is.
-std::vector<std::string> main_places(const CriticalPath& path, PathKind kind, Seconds all) {
+std::vector<std::string> main_places(const TraceSummary& trace, PathKind kind, Seconds all) {
   constexpr double kNamed = 0.05;  // of the span
   constexpr std::size_t kMostPlaces = 2;
   std::map<std::string, Seconds> by_place;
-  for (const PathPart& part : path.parts) {
+  for (const PathPart& part : trace.path.parts) {
     if (part.kind != kind) continue;
     std::string place = path_place(part);
-    if (place.empty() && kind == PathKind::host) place = "not recorded";
+    if (place.empty() && kind == PathKind::host) {
+      place = trace.has_stacks ? "in no line of the program" : "not recorded";
+    }
     by_place[std::move(place)] += part.time;
   }
   std::vector<std::pair<Seconds, std::string>> sorted;
@@ -375,7 +375,7 @@ std::string path_line(const TraceSummary& trace) {
   std::vector<std::string> parts;
   for (const auto& [time, kind] : kinds) {
     if (time < kVisible * all) break;
-    const std::vector<std::string> places = main_places(trace.path, kind, all);
+    const std::vector<std::string> places = main_places(trace, kind, all);
     parts.push_back(fmt::format("{} {}{}", path_words(kind), share_text(time / all),
                                 places.empty() ? "" : " (" + join(places, ", ") + ")"));
   }
@@ -426,6 +426,18 @@ std::string own_code_line(const TraceSummary& trace) {
                                                     : "profile the CPU");
 }
 
+// Where something outside sets the pace, no saving makes the program faster.
+std::string pace_line(const TraceSummary& trace) {
+  constexpr double kMostly = 0.33;  // of the span
+  const Seconds asleep = idle_of(trace, IdleCause::asleep);
+  if (asleep < kMostly * trace.time.span) return "";
+  return fmt::format(
+      "The thread that launches sleeps outside of CUDA while the GPU idles, {} of the time: input, "
+      "a clock or another thread sets the pace{}.",
+      share_text(asleep / trace.time.span),
+      trace.steps.durations.size() > 1 ? ", and what a step saves elsewhere it waits instead" : "");
+}
+
 // "Each mark of a step holds 10 equal rounds of kernels: a round counts as a step."
 std::string rounds_line(const Steps& steps) {
   if (steps.rounds == 0) return "";
@@ -458,6 +470,43 @@ std::string part_line(const TraceSummary& trace) {
                      time_text(trace.whole.span));
 }
 
+// "Before the judged part: 117 ms (cudaHostAlloc 109 ms)."
+std::string before_line(const TraceSummary& trace) {
+  constexpr double kVisible = 0.2, kMost = 0.5;  // of the recording
+  constexpr Seconds kShort = milliseconds(1);
+  constexpr std::size_t kMostNamed = 3;
+  if (trace.before < kVisible * trace.whole.span || trace.before < kShort) return "";
+  if (trace.before_work.empty() && trace.before < kMost * trace.whole.span) return "";
+  std::vector<std::string> parts;
+  for (const HostWorkUse& use : trace.before_work) {
+    if (parts.size() == kMostNamed) break;
+    parts.push_back(
+        fmt::format("{} {}", cut_end(printable(plain_name(use.name)), 60), time_text(use.time)));
+  }
+  return fmt::format("Before the judged part: {}{}.", time_text(trace.before),
+                     parts.empty() ? "" : " (" + join(parts, ", ") + ")");
+}
+
+// Steps that grow shorter until the last one: no median tells the steady time.
+bool is_warming_up(const std::vector<Seconds>& steps) {
+  constexpr std::size_t kFewest = 5, kMost = 64;
+  constexpr double kShorter = 0.8, kNearlyAll = 0.9;
+  const bool is_some = kFewest <= steps.size() && steps.size() <= kMost;
+  if (!is_some || steps.back() > kShorter * steps.front()) return false;
+  std::size_t pairs = 0, falling = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    for (std::size_t k = i + 1; k < steps.size(); ++k, ++pairs) falling += steps[k] < steps[i];
+  }
+  return static_cast<double>(falling) >= kNearlyAll * static_cast<double>(pairs);
+}
+
+std::string warm_up_line(const Steps& steps) {
+  return fmt::format(
+      "The steps grow shorter to the end, from {} to {}: the warm-up is not over, a steady step is "
+      "no longer than the last.",
+      time_text(steps.durations.front()), time_text(steps.durations.back()));
+}
+
 std::string lost_line(const TraceSummary& trace) {
   if (trace.lost_launches == 0) return "";
   return fmt::format(
@@ -475,6 +524,7 @@ std::vector<std::string> remarks(const TraceSummary& trace) {
   std::vector<std::string> lines{
       lost_line(trace),
       part_line(trace),
+      before_line(trace),
       rounds_line(trace.steps),
       path_line(trace),
       host_line(trace),
@@ -482,10 +532,17 @@ std::vector<std::string> remarks(const TraceSummary& trace) {
       unjudged_line(trace),
       host_work_line(trace, IdleCause::host_work, "The host's other work while the GPU idles"),
       own_code_line(trace),
+      pace_line(trace),
       host_work_line(trace, IdleCause::module_loading,
                      "First calls (library set-up, loading or compiling kernels)",
                      " Record after a warm-up.")};
-  if (idle_of(trace, IdleCause::unrecorded_work) > kVisible * trace.time.span) {
+  const bool starts_late = idle_of(trace, IdleCause::unrecorded_work) > kVisible * trace.time.span;
+  if (starts_late && trace.time_slice > Seconds()) {
+    lines.push_back(fmt::format(
+        "Launched work starts every {}, whatever was launched when: another process has the GPU "
+        "between, in time slices (nvidia-smi names it). Record on a GPU of its own.",
+        time_text(trace.time_slice)));
+  } else if (starts_late) {
     lines.emplace_back(
         "Launched work started late on a GPU that seemed idle. The trace lacks what held it up: "
         "kernels that were not recorded, another process on the GPU, another GPU, or the driver of "
@@ -499,7 +556,7 @@ std::vector<std::string> remarks(const TraceSummary& trace) {
         runs.count == 1
             ? "One kernel ran far longer than the same work elsewhere"
             : fmt::format("{} kernels ran far longer than the same work elsewhere", runs.count),
-        cut_end(printable(plain_function(runs.kernel)), 48), time_text(runs.longest),
+        cut_end(printable(function_of_kernel(runs.kernel)), 48), time_text(runs.longest),
         time_text(runs.usual), runs.count == 1 ? "it" : "them"));
   }
   if (trace.leftover_kernels > 0) {
@@ -568,6 +625,55 @@ std::string rank_name(const Report& report, std::size_t index) {
   return same == 1 ? file : fmt::format("{} #{}", file, index);
 }
 
+bool is_told(const Report& report, auto tells) {
+  return std::ranges::any_of(report.findings, [&](const Finding& finding) {
+    return finding.level > Level::info && tells(finding);
+  });
+}
+
+// Kernels that no rule looks into, where they are much of the time and nothing else names them.
+std::string own_kernels_line(const Report& report) {
+  constexpr double kMuch = 0.2;  // of the span
+  if (!report.not_judged_because.empty()) return "";
+  const TraceSummary& trace = report.traces.front();
+  Seconds all;
+  const KernelUse* longest = nullptr;
+  const auto add = [&](const KernelUse& kernel) {
+    const bool is_own =
+        kernel.facts.kernel_class == KernelClass::unknown && kernel.name != kWholeGraph;
+    if (!is_own) return;
+    all += kernel.time;
+    if (longest == nullptr || kernel.time > longest->time) longest = &kernel;
+  };
+  for (const OpUse& use : trace.ops) std::ranges::for_each(use.kernels, add);
+  std::ranges::for_each(trace.orphans, add);
+  const Seconds span = trace.time.span * (table_steps(trace) / window_steps(trace));
+  if (longest == nullptr || all < kMuch * span) return "";
+  const bool is_named =
+      is_told(report, [&](const Finding& one) { return one.location.node == longest->name; });
+  if (is_named) return "";
+  const std::string name = quoted(function_of_kernel(longest->name));
+  return fmt::format(
+      "The program's own kernels, which no rule looks into, take {} of the time, {} alone {}: see "
+      "ncu --kernel-name {}.",
+      share_text(all / span), name, share_text(longest->time / span), name);
+}
+
+// What only the recordings of the other ranks tell.
+std::string waiting_line(const Report& report) {
+  constexpr double kMuch = 0.3;  // of the span
+  const TraceSummary& trace = report.traces.front();
+  const Seconds waiting = trace.time.rank_waiting;
+  const bool is_alone = report.traces.size() == 1 && report.not_judged_because.empty();
+  const bool is_named = is_told(
+      report, [](const Finding& finding) { return finding.rule.starts_with("distributed/"); });
+  if (!is_alone || is_named || waiting < kMuch * trace.time.span) return "";
+  return fmt::format(
+      "This rank waits for others for {} of the time: record all ranks and compare them (rooftile "
+      "check with one trace of each). What is saved here is waited instead.",
+      share_text(waiting / trace.time.span));
+}
+
 // Of several ranks the tables are those of the first.
 std::string whose_words(const Report& report) {
   if (report.traces.size() < 2) return "";
@@ -614,9 +720,14 @@ std::vector<std::string> trace_lines(const Report& report) {
     lines.push_back(kernels_line(trace));
   }
   const std::string slow = slow_line(trace.steps);
-  const std::string unlike = slow.empty() ? limits_line(trace.steps) : slow;
+  const std::string unlike = is_warming_up(trace.steps.durations) ? warm_up_line(trace.steps)
+                             : slow.empty()                       ? limits_line(trace.steps)
+                                                                  : slow;
   if (!unlike.empty()) lines.push_back(unlike);
   if (has_pass(trace)) std::ranges::move(remarks(trace), std::back_inserter(lines));
+  for (std::string line : {own_kernels_line(report), waiting_line(report)}) {
+    if (!line.empty()) lines.push_back(std::move(line));
+  }
   const bool is_torch = trace.format == "Kineto" && trace.kernels > 0;
   if (is_torch && !trace.has_shapes) {
     lines.emplace_back(

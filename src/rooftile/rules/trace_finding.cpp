@@ -156,7 +156,8 @@ std::string_view pace_maker(const TraceSummary& trace) {
     const auto found = trace.time.idle_by_cause.find(cause);
     return found == trace.time.idle_by_cause.end() ? Seconds() : found->second;
   };
-  const Seconds host = idle(IdleCause::launch) + idle(IdleCause::host_work);
+  const Seconds host =
+      idle(IdleCause::launch) + idle(IdleCause::host_work) + idle(IdleCause::asleep);
   return idle(IdleCause::data_loading) > host ? "loader" : "host";
 }
 

@@ -117,6 +117,12 @@ struct Overheads {
   Column<std::uint32_t> name;
 };
 
+// Stretches in which the operating system had a thread off the CPU.
+struct Sleeps {
+  EventTimes time;
+  Column<std::uint16_t> thread;
+};
+
 // What ran on the GPUs.
 struct GpuActivities {
   EventTimes time;
@@ -202,6 +208,7 @@ struct Timeline {
   PythonCalls python;
   RuntimeCalls calls;
   Overheads overheads;
+  Sleeps sleeps;
   GpuActivities gpu;
   MemoryEvents memory;
   std::vector<HostThread> threads;

@@ -8,13 +8,17 @@ namespace rooftile {
 namespace {
 
 // In the order of the enumerators; a test reads each back.
-constexpr std::array<std::string_view, 14> kIdleCauses{
-    "launch",    "synchronization", "data_loading",    "communication_wait", "allocator", "copy",
-    "host_work", "module_loading",  "between_kernels", "unrecorded_work",    "start_up",  "outside",
-    "migration", "unknown"};
+constexpr std::array<std::string_view, 16> kIdleCauses{"launch",          "synchronization",
+                                                       "data_loading",    "communication_wait",
+                                                       "allocator",       "copy",
+                                                       "host_work",       "module_loading",
+                                                       "between_kernels", "unrecorded_work",
+                                                       "start_up",        "outside",
+                                                       "profiler",        "asleep",
+                                                       "migration",       "unknown"};
 constexpr std::array<std::string_view, 7> kStepSources{
     "none", "profiler_step", "user_range", "engine", "optimizer", "data_loader", "repetition"};
-constexpr std::array<std::string_view, 17> kStepParts{"compute",
+constexpr std::array<std::string_view, 19> kStepParts{"compute",
                                                       "exposed_communication",
                                                       "exposed_copy",
                                                       "idle.launch",
@@ -29,20 +33,14 @@ constexpr std::array<std::string_view, 17> kStepParts{"compute",
                                                       "idle.unrecorded_work",
                                                       "idle.start_up",
                                                       "idle.outside",
+                                                      "idle.profiler",
+                                                      "idle.asleep",
                                                       "idle.migration",
                                                       "idle.unknown"};
-constexpr std::array<std::string_view, 12> kPathKinds{"compute",
-                                                      "communication",
-                                                      "copy",
-                                                      "launch",
-                                                      "host",
-                                                      "data_loading",
-                                                      "communication_wait",
-                                                      "allocator",
-                                                      "module_loading",
-                                                      "pause",
-                                                      "unrecorded",
-                                                      "unknown"};
+constexpr std::array<std::string_view, 14> kPathKinds{
+    "compute",      "communication",      "copy",      "launch",         "host",
+    "data_loading", "communication_wait", "allocator", "module_loading", "pause",
+    "unrecorded",   "profiler",           "asleep",    "unknown"};
 constexpr std::array<std::string_view, 7> kRemedies{
     "ideal_loader",        "no_synchronization",   "batched_launches", "no_allocation",
     "asynchronous_copies", "hidden_communication", "fused_optimizer"};

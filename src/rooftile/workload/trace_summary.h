@@ -31,8 +31,10 @@ enum class IdleCause {
   unrecorded_work,     // work was queued and started far too late: the trace lacks what ran
   start_up,            // of the program and CUDA, before the first work on the GPU
   outside,             // before the first and after the last work of the host
-  migration,           // pages of managed memory were on their way, or the host touched them
-  unknown,             // the trace does not say, as without host events
+  profiler,            // the recorder's own work
+  asleep,     // the host's thread was off the CPU outside of CUDA: input, a clock, a thread
+  migration,  // pages of managed memory were on their way, or the host touched them
+  unknown,    // the trace does not say, as without host events
 };
 
 // Unions of intervals over all streams of one GPU. busy + idle = span, and busy = compute +
@@ -354,6 +356,8 @@ enum class StepPart : std::uint8_t {
   idle_unrecorded_work,
   idle_start_up,
   idle_outside,
+  idle_profiler,
+  idle_asleep,
   idle_migration,
   idle_unknown
 };
@@ -420,6 +424,8 @@ enum class PathKind : std::uint8_t {
   module_loading,
   pause,       // between an activity and the one that waited for it
   unrecorded,  // work was with the GPU and started late: the trace lacks what ran
+  profiler,    // the recorder's own work
+  asleep,      // the host's thread was off the CPU outside of CUDA
   unknown
 };
 
@@ -497,9 +503,11 @@ struct TraceSummary {
   std::optional<std::int64_t> rank, world_size;
   bool has_shapes = false, has_stacks = false, has_memory = false, is_foreign = false;
 
-  TimeBreakdown whole;  // of the recording, from its first start to its last end
-  TimeBreakdown time;   // of the window: the complete steps, else everything
-  Steps steps;          // in the window
+  TimeBreakdown whole;                   // of the recording, from its first start to its last end
+  TimeBreakdown time;                    // of the window: the complete steps, else everything
+  Seconds before;                        // the window, in the recording
+  std::vector<HostWorkUse> before_work;  // what the host did for most of that, longest first
+  Steps steps;                           // in the window
 
   // Of the whole recording.
   std::int64_t kernels = 0;
@@ -528,7 +536,8 @@ struct TraceSummary {
   WeightCasts weight_casts;
 
   // Of the whole recording.
-  StretchedRuns stretched;             // of the busiest GPU
+  StretchedRuns stretched;  // of the busiest GPU
+  Seconds time_slice;       // after which the GPU turns to another process and back; 0 = not seen
   std::vector<TransferUse> transfers;  // of the busiest GPU, by direction and size
   std::vector<CollectiveUse> collectives;
   std::vector<PlaceUse> modules, annotations;  // largest GPU time first

@@ -426,6 +426,9 @@ void visit_summary(Visit& visit, TraceSummary& summary) {
   visit("is_foreign", summary.is_foreign);
   visit("whole", summary.whole);
   visit("time", summary.time);
+  visit.optional("before_s", summary.before);
+  visit.optional("time_slice_s", summary.time_slice);
+  visit.optional("before_work", summary.before_work);
   visit("steps", summary.steps);
   visit("kernels", summary.kernels);
   visit("kernel_time_s", summary.kernel_time);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -44,6 +45,10 @@ PathKind path_kind(IdleCause cause) {
       return PathKind::unrecorded;
     case IdleCause::migration:
       return PathKind::copy;
+    case IdleCause::profiler:
+      return PathKind::profiler;
+    case IdleCause::asleep:
+      return PathKind::asleep;
     case IdleCause::unknown:
       return PathKind::unknown;
     default:
@@ -210,6 +215,7 @@ class PathWalk {
   }
   void add_work(Nanoseconds start, std::uint32_t call, std::uint32_t before);
   std::uint32_t outermost_op(std::uint32_t call) const;
+  std::uint32_t op_around(std::uint16_t thread, Nanoseconds at) const;
   bool is_around_all(std::uint32_t op) const;
   void add_pause(Nanoseconds start);
   void go_back_on_gpu();
@@ -320,7 +326,7 @@ void PathWalk::go_back_in_wait(const HostWait& wait) {
                                             : timeline_.ops.name[wait.row];
   // Also where the recorder waits.
   const bool is_for_gpu = wait.cause == IdleCause::synchronization ||
-                          wait.cause == IdleCause::copy || wait.cause == IdleCause::outside;
+                          wait.cause == IdleCause::copy || is_recorders(wait.cause);
   const std::uint32_t awaited = is_for_gpu && wait.is_call ? replay_.awaited_by(wait) : kNone;
   if (awaited != kNone && gpu_end(awaited) > wait.start) {
     add(PathKind::host, gpu_end(awaited), name);
@@ -340,8 +346,9 @@ bool PathWalk::is_around_all(std::uint32_t op) const {
 }
 
 // Host work from one launch, `before`, to the next: of the outermost operator around this one since
-// it began, that of the ranges around, of nothing that was recorded, and of the operator around the
-// one before until it ended; without one, that launch itself.
+// it began, that of the ranges around, of one that launches nothing, or of nothing that was
+// recorded, and of the operator around the one before until it ended; without one, that launch
+// itself.
 void PathWalk::add_work(Nanoseconds start, std::uint32_t call, std::uint32_t before) {
   if (call == kNone) return add(PathKind::host, start, 0);
   const std::uint16_t thread = timeline_.calls.thread[call];
@@ -362,9 +369,25 @@ void PathWalk::add_work(Nanoseconds start, std::uint32_t call, std::uint32_t bef
     const Nanoseconds from = std::max(op == last ? start : left, timeline_.ops.time.start(op));
     add(PathKind::host, from, 0, {thread, std::min(at_, called(call)), op});
   }
-  add(PathKind::host, left, 0, {thread, std::max(left, at_ - 1), kNone});
+  const std::uint32_t without_launch = op_around(thread, left + (at_ - left) / 2);
+  add(PathKind::host, left, 0, {thread, std::max(left, at_ - 1), without_launch});
   if (last != kNone) return add(PathKind::host, start, 0, {thread, start, last});
   add(PathKind::launch, start, is_same_thread ? timeline_.calls.name[before] : 0);
+}
+
+// The outermost operator there, else the innermost range that is no step; kNone in neither.
+std::uint32_t PathWalk::op_around(std::uint16_t thread, Nanoseconds at) const {
+  const std::span<const std::uint32_t> rows = links_.op_order.of(thread);
+  const EventTimes& time = timeline_.ops.time;
+  const auto next =
+      std::ranges::upper_bound(rows, at, {}, [&](std::uint32_t row) { return time.start(row); });
+  if (next == rows.begin()) return kNone;
+  std::uint32_t around = kNone;
+  for (std::uint32_t op = *(next - 1); op != kNone; op = links_.op_parent[op]) {
+    if (time.end(op) <= at || is_around_all(op)) continue;
+    if (timeline_.ops.kind[op] == HostKind::op || around == kNone) around = op;
+  }
+  return around;
 }
 
 // Around a call; kNone outside of operators.

@@ -33,7 +33,7 @@ IdleCause cause_of(Remedy remedy) {
 // Idle time that grows when kernels get shorter, because the host comes no earlier for it.
 Seconds host_idle(const TraceSummary& trace) {
   return idle_of(trace, {IdleCause::launch, IdleCause::data_loading, IdleCause::allocator,
-                         IdleCause::host_work});
+                         IdleCause::host_work, IdleCause::asleep});
 }
 
 }  // namespace

@@ -669,7 +669,7 @@ void add_other_work(const Timeline& timeline, const Links& links, std::vector<Ho
     while (wait != waits.end() && wait->end <= stretch.start) ++wait;
     Name name = namer.name_of(stretch.start, stretch.end, stretch.thread);
     if (name.is_call && launches_large_graph(timeline, links, name.row)) {
-      name.cause = IdleCause::outside;  // the profiler's
+      name.cause = IdleCause::profiler;
     }
     // Compiling ends as the module is loaded; work that ends before is something else.
     const bool loads_next = wait != waits.end() && wait->cause == IdleCause::module_loading &&
@@ -736,7 +736,7 @@ std::vector<HostWorkUse> tabulate_other_work(const Timeline& timeline, const Lin
   std::map<Key, HostWorkUse> by_name;
   for (const HostWait& wait : waits) {
     const bool is_in_steps = wait.start < steps.end && wait.end > steps.start;
-    if (!is_other_work(wait.cause) || !is_in_steps) continue;
+    if (!is_other_work(wait.cause) || wait.cause == IdleCause::asleep || !is_in_steps) continue;
     if (wait.exposed == 0) continue;
     Name name = namer.name_of(wait.start, wait.end, wait.thread);
     name.cause = wait.cause;
@@ -765,6 +765,38 @@ std::vector<HostWorkUse> tabulate_other_work(const Timeline& timeline, const Lin
   std::stable_sort(uses.begin(), uses.end(), [](const HostWorkUse& a, const HostWorkUse& b) {
     return a.exposed > b.exposed;
   });
+  return uses;
+}
+
+std::vector<HostWorkUse> tabulate_all_work(const Timeline& timeline, const Links& links,
+                                           const std::vector<HostWait>& waits, const Window& part) {
+  constexpr double kVisible = 0.1;
+  Namer namer(timeline, links);
+  std::map<std::string, HostWorkUse> by_name;
+  for (const HostWait& wait : waits) {
+    const Window common{std::max(wait.start, part.start), std::min(wait.end, part.end)};
+    if (common.span() <= 0) continue;
+    Name name;
+    name.cause = wait.cause;
+    if (is_other_work(wait.cause) || wait.row == kNone) {
+      name = namer.name_of(wait.start, wait.end, wait.thread);
+    } else {
+      name.text =
+          timeline
+              .strings[wait.is_call ? timeline.calls.name[wait.row] : timeline.ops.name[wait.row]];
+    }
+    const HostWorkUse named = use_of(name);
+    if (named.name.empty()) continue;
+    HostWorkUse& use = by_name.try_emplace(named.name, named).first->second;
+    ++use.count;
+    use.time += to_seconds(common.span());
+  }
+  std::vector<HostWorkUse> uses;
+  for (auto& [name, use] : by_name) {
+    if (use.time >= kVisible * to_seconds(part.span())) uses.push_back(std::move(use));
+  }
+  std::ranges::stable_sort(
+      uses, [](const HostWorkUse& a, const HostWorkUse& b) { return a.time > b.time; });
   return uses;
 }
 

@@ -30,4 +30,8 @@ std::vector<HostWorkUse> tabulate_other_work(const Timeline& timeline, const Lin
                                              const std::vector<HostWait>& waits,
                                              const Window& steps);
 
+// What the host did for a tenth of a part or more, waits included, longest first.
+std::vector<HostWorkUse> tabulate_all_work(const Timeline& timeline, const Links& links,
+                                           const std::vector<HostWait>& waits, const Window& part);
+
 }  // namespace rooftile::trace

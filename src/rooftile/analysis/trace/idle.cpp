@@ -1,6 +1,7 @@
 #include "rooftile/analysis/trace/idle.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "rooftile/analysis/trace/host_parts.h"
 
@@ -165,8 +166,8 @@ class GapExplainer {
   void pass_wait() {
     const HostWait& wait = waits_[next_];
     if (is_for_gpu(wait)) credits_.keep_only(wait.cause);
-    const bool has_credit = wait.cause != IdleCause::module_loading &&
-                            wait.cause != IdleCause::outside && !is_full_queue(wait);
+    const bool has_credit = wait.cause != IdleCause::module_loading && !is_recorders(wait.cause) &&
+                            !is_full_queue(wait);
     if (has_credit) {
       credits_.add(static_cast<std::uint32_t>(next_), wait.cause, busy_within(wait));
     }
@@ -409,6 +410,24 @@ Nanoseconds usual_latency(const Timeline& timeline, const Links& links, const Gp
   const auto middle = latencies.begin() + static_cast<std::ptrdiff_t>(latencies.size() / 2);
   std::nth_element(latencies.begin(), middle, latencies.end());
   return *middle;
+}
+
+Nanoseconds time_slice_of(const std::vector<IdlePiece>& pieces) {
+  constexpr std::size_t kFewest = 6;
+  constexpr Nanoseconds kUnlike = 10;       // a tenth of the median
+  constexpr std::ptrdiff_t kMayDiffer = 5;  // one of so many
+  std::vector<Nanoseconds> starts, between;
+  for (const IdlePiece& piece : pieces) {
+    if (piece.cause == IdleCause::unrecorded_work) starts.push_back(piece.end);
+  }
+  for (std::size_t i = 1; i < starts.size(); ++i) between.push_back(starts[i] - starts[i - 1]);
+  if (between.size() < kFewest) return 0;
+  const auto middle = between.begin() + static_cast<std::ptrdiff_t>(between.size() / 2);
+  std::nth_element(between.begin(), middle, between.end());
+  const Nanoseconds usual = *middle;
+  const auto unlike = std::ranges::count_if(
+      between, [&](Nanoseconds length) { return kUnlike * std::abs(length - usual) > usual; });
+  return kMayDiffer * unlike <= std::ssize(between) ? usual : 0;
 }
 
 }  // namespace rooftile::trace

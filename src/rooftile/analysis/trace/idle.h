@@ -44,4 +44,8 @@ std::map<IdleCause, Nanoseconds> idle_by_cause(const std::vector<IdlePiece>& pie
 Nanoseconds usual_latency(const Timeline& timeline, const Links& links, const GpuTrack& track,
                           const BusySplit& split);
 
+// The usual time between late starts where nearly all lie equally far apart, whatever was launched
+// when: another process has the GPU between them. 0 where they do not.
+Nanoseconds time_slice_of(const std::vector<IdlePiece>& pieces);
+
 }  // namespace rooftile::trace

@@ -330,10 +330,41 @@ TEST(Idle, LaunchingALargeGraphIsNoFirstCall) {
   }
   const Causes causes = explain(trace + nodes).causes;
   EXPECT_EQ(causes.count(IdleCause::module_loading), 0U);
-  EXPECT_GT(causes.at(IdleCause::outside), 1'500'000);  // the profiler's
+  EXPECT_GT(causes.at(IdleCause::profiler), 1'500'000);
   EXPECT_EQ(
       explain(trace + "kernel 7 1600us 1us node corr=1\n").causes.count(IdleCause::module_loading),
       1U);
+}
+
+// Of ten milliseconds without a call the thread sleeps through seven.
+TEST(Idle, SleepIsNoWork) {
+  const Causes causes = explain(R"(
+call main 0us 5us cudaLaunchKernel corr=1
+kernel 7 10us 10us a corr=1
+sleep main 1000us 7000us
+call main 10000us 5us cudaLaunchKernel corr=2
+kernel 7 10010us 10us b corr=2
+)")
+                            .causes;
+  EXPECT_EQ(causes.at(IdleCause::asleep), 7'000'000);
+  EXPECT_EQ(causes.at(IdleCause::host_work), 10'000'000 - 7'000'000 - 10'000);
+}
+
+// Work that starts every 2.5 ms, whenever it was launched, waits for a time slice.
+TEST(Idle, StartsEquallyFarApartAreTimeSlices) {
+  const auto slice_of = [](const std::string& every) {
+    return time_slice_of(explain("repeat 10 every " + every + R"(
+call main 0us 5us cudaLaunchKernel corr=1
+kernel 7 2400us 40us a corr=1
+end
+)")
+                             .pieces);
+  };
+  EXPECT_EQ(slice_of("2500us"), 2'500'000);
+  EXPECT_EQ(time_slice_of(explain("call main 0us 5us cudaLaunchKernel corr=1\n"
+                                  "kernel 7 2400us 40us a corr=1\n")
+                              .pieces),
+            0);
 }
 
 // Nothing keeps the GPU busy that the call could wait for.

@@ -170,8 +170,7 @@ void Replay::add_waits(const std::vector<HostWait>& waits) {
   for (const HostWait& host_wait : waits) {
     // Those of the recorder, which lie outside, stay whatever the program does.
     const bool is_for_gpu = host_wait.cause == IdleCause::synchronization ||
-                            host_wait.cause == IdleCause::copy ||
-                            host_wait.cause == IdleCause::outside;
+                            host_wait.cause == IdleCause::copy || is_recorders(host_wait.cause);
     if (!host_wait.is_call || !is_for_gpu || !steps_.contains(host_wait.start)) continue;
     Wait wait;
     wait.start = host_wait.start;

@@ -107,6 +107,9 @@ struct UsualStep {
   bool is_slow(const StepTimes& step) const {
     return static_cast<double>(length_of(step)) >= least_slow;
   }
+  bool is_twice_as_long(const StepTimes& step) const {
+    return kSlow * static_cast<double>(length_of(step)) >= 2 * least_slow;
+  }
   // The part that is longest beyond its median.
   StepLimit beyond(const StepTimes& step) const {
     StepTimes more{};
@@ -261,7 +264,8 @@ std::optional<StepApart> slower_than(std::span<const StepTimes> others, const St
   return StepApart{.duration = to_seconds(length_of(step)), .part = most.part, .beyond = most.time};
 }
 
-// Ends that take much longer than the steps between.
+// Ends that take much longer than the steps between. Behind a first step that does, one as long as
+// two of the others belongs to the start, too.
 void slow_ends(StepMarks& marks, std::vector<Nanoseconds>& bounds, const Timeline& timeline,
                const GpuTrack& track, const std::vector<IdlePiece>& pieces, StepsApart& apart) {
   constexpr std::size_t kFewest = 4;
@@ -277,7 +281,9 @@ void slow_ends(StepMarks& marks, std::vector<Nanoseconds>& bounds, const Timelin
   const bool has_many = times.size() >= kFewest && !apart.first;
   for (bool is_first = true; steps.size() > 1; is_first = false) {
     const auto slow = slower_than(steps.subspan(1), steps.front());
-    if (!slow || !(is_of_start(*slow) || (is_first && has_many))) break;
+    if (!slow) break;
+    const bool is_far = is_first || UsualStep(steps.subspan(1)).is_twice_as_long(steps.front());
+    if (!is_of_start(*slow) && !(has_many && is_far)) break;
     add_apart(apart.first, *slow);
     take_first(marks, bounds);
     steps = steps.subspan(1);

@@ -93,13 +93,53 @@ std::vector<Window> between(const std::vector<Nanoseconds>& marks) {
   return steps;
 }
 
-// At least three marks: two intervals between them tell a period.
-StepMarks steps_between_marks(const Timeline& timeline, const Links& links) {
+// What the track's GPU was given to do, in the order of the launches.
+class LaunchOrder {
+ public:
+  LaunchOrder(const Timeline& timeline, const Links& links, const GpuTrack& track) {
+    for (const std::uint32_t row : track.rows) {
+      const std::uint32_t call = links.gpu_call[row];
+      if (call != kNone) launched_.emplace_back(timeline.calls.time.start(call), row);
+    }
+    std::ranges::stable_sort(launched_, {}, &Launched::first);
+    for (const Launched& one : launched_) rows_.push_back(one.second);
+  }
+
+  std::span<const std::uint32_t> within(const Window& window) const {
+    const auto from = std::ranges::lower_bound(launched_, window.start, {}, &Launched::first);
+    const auto to = std::ranges::lower_bound(launched_, window.end, {}, &Launched::first);
+    return std::span(rows_).subspan(static_cast<std::size_t>(from - launched_.begin()),
+                                    static_cast<std::size_t>(to - from));
+  }
+
+ private:
+  using Launched = std::pair<Nanoseconds, std::uint32_t>;
+
+  std::vector<Launched> launched_;
+  std::vector<std::uint32_t> rows_;
+};
+
+// Whether a part starts about as many activities.
+bool is_alike(const LaunchOrder& order, const Window& part, const Window& other) {
+  constexpr double kUnlike = 0.2;
+  const auto size = static_cast<double>(order.within(part).size());
+  const auto others = static_cast<double>(order.within(other).size());
+  return others > 0 && std::abs(size - others) <= kUnlike * others;
+}
+
+// At least three marks: two intervals between them tell a period. What comes before the first mark
+// is a step, too, where it has the work of one.
+StepMarks steps_between_marks(const Timeline& timeline, const Links& links, const GpuTrack& track) {
   std::vector<Nanoseconds> marks;
   for (const Window& range : ranges_of_first_name(timeline, links, RangeKind::optimizer_step)) {
     marks.push_back(range.end);
   }
-  if (marks.size() >= kFewestRounds) return {StepSource::optimizer, between(marks), {}};
+  if (marks.size() >= kFewestRounds) {
+    const LaunchOrder order(timeline, links, track);
+    const Window head{whole_recording(timeline).start, marks.front()};
+    if (is_alike(order, head, {marks[0], marks[1]})) marks.insert(marks.begin(), head.start);
+    return {StepSource::optimizer, between(marks), {}};
+  }
   marks.clear();
   for (const Window& range : ranges_of_first_name(timeline, links, RangeKind::loader)) {
     marks.push_back(range.start);
@@ -164,12 +204,57 @@ std::vector<std::uint32_t> names_of(const Timeline& timeline, std::span<const st
   return names;
 }
 
+// One kernel with the copy of its input or result is no step; with both it is.
+bool is_step(const Timeline& timeline, std::span<const std::uint32_t> round) {
+  const auto count = [&](auto counts) { return std::ranges::count_if(round, counts); };
+  const auto copies = [&](CopyKind kind) {
+    return count([&](std::uint32_t row) {
+      return timeline.gpu.kind[row] == GpuKind::copy &&
+             timeline.copies[timeline.gpu.details[row]].kind == kind;
+    });
+  };
+  const auto kernels =
+      count([&](std::uint32_t row) { return timeline.gpu.kind[row] == GpuKind::kernel; });
+  return kernels > 1 || (kernels == 1 && copies(CopyKind::host_to_device) > 0 &&
+                         copies(CopyKind::device_to_host) > 0);
+}
+
 // Layers are followed by other kernels at the end of each pass, so only whole passes repeat without
 // a difference.
 StepMarks steps_of_exact_repetition(const Timeline& timeline, const GpuTrack& track) {
   const auto repetition = find_exact_repetition(names_of(timeline, track.rows));
   if (!repetition || repetition->period < kFewestUnmarked) return {};
   return steps_of_rounds(timeline, track.rows, *repetition);
+}
+
+// A few kernels may be those of layers; but for many rounds of them and, beside copies before and
+// after, nothing else.
+StepMarks steps_of_all_kernels(const Timeline& timeline, const GpuTrack& track) {
+  constexpr std::size_t kManyRounds = 100;  // more than a network has layers
+  constexpr std::size_t kNearlyAll = 50;    // but for one in so many
+  const auto is_kernel = [&](std::uint32_t row) {
+    return timeline.gpu.kind[row] == GpuKind::kernel;
+  };
+  const auto first = std::ranges::find_if(track.rows, is_kernel);
+  const auto last = std::find_if(track.rows.rbegin(), track.rows.rend(), is_kernel).base();
+  if (first >= last) return {};
+  const std::span rows(first, last);
+  const auto repetition = find_exact_repetition(names_of(timeline, rows));
+  const bool is_all = repetition && repetition->count >= kManyRounds &&
+                      kNearlyAll * repetition->first <= rows.size() &&
+                      is_step(timeline, rows.subspan(repetition->first, repetition->period));
+  return is_all ? steps_of_rounds(timeline, rows, *repetition) : StepMarks{};
+}
+
+// What tells an activity from others: the operator that launched it, as a library chooses among
+// kernels by sizes that grow from step to step; else its own name.
+std::uint32_t token_of(const Timeline& timeline, const Links& links, std::uint32_t row) {
+  const std::uint32_t call = links.gpu_call[row];
+  const bool is_kernel = timeline.gpu.kind[row] == GpuKind::kernel && call != kNone &&
+                         links.kind_of_call(timeline, call) == CallKind::launch;
+  const std::uint32_t op = is_kernel ? links.call_op[call] : kNone;
+  const bool has_op = op != kNone && timeline.ops.kind[op] == HostKind::op;
+  return has_op ? timeline.ops.name[op] : timeline.gpu.name[row];
 }
 
 // Names of the activities, and where a copy between host and device or the start of a graph may
@@ -182,7 +267,7 @@ StepMarks steps_of_repetition(const Timeline& timeline, const Links& links, cons
   std::uint32_t graph = kNone;
   for (std::size_t i = 0; i < track.rows.size(); ++i) {
     const std::uint32_t row = track.rows[i];
-    names.push_back(gpu.name[row]);
+    names.push_back(token_of(timeline, links, row));
     const std::uint32_t call = links.gpu_call[row];
     const bool is_graph =
         call != kNone && links.kind_of_call(timeline, call) == CallKind::graph_launch;
@@ -198,13 +283,12 @@ StepMarks steps_of_repetition(const Timeline& timeline, const Links& links, cons
   const auto repetition =
       find_repetition(names, std::span(anchors).first(std::min(anchors.size(), kMostAnchors)));
   if (!repetition || !has_anchors(anchors, *repetition)) {
-    return ends_early ? StepMarks{} : steps_of_exact_repetition(timeline, track);
+    if (ends_early) return {};
+    StepMarks marks = steps_of_exact_repetition(timeline, track);
+    return marks.steps.empty() ? steps_of_all_kernels(timeline, track) : std::move(marks);
   }
-  constexpr std::ptrdiff_t kFewestKernels = 2;  // one kernel with its copy is no step
   const auto round = std::span(track.rows).subspan(repetition->first, repetition->period);
-  const auto kernels = std::ranges::count_if(
-      round, [&](std::uint32_t row) { return gpu.kind[row] == GpuKind::kernel; });
-  if (kernels < kFewestKernels) return {};
+  if (!is_step(timeline, round)) return {};
   return steps_of_rounds(timeline, track.rows, *repetition);
 }
 
@@ -221,37 +305,10 @@ Nanoseconds work_before(Nanoseconds until, const std::vector<Window>& steps,
   return sum;
 }
 
-// What the track's GPU was given to do, in the order of the launches.
-class LaunchOrder {
- public:
-  LaunchOrder(const Timeline& timeline, const Links& links, const GpuTrack& track) {
-    for (const std::uint32_t row : track.rows) {
-      const std::uint32_t call = links.gpu_call[row];
-      if (call != kNone) launched_.emplace_back(timeline.calls.time.start(call), row);
-    }
-    std::ranges::stable_sort(launched_, {}, &Launched::first);
-    for (const Launched& one : launched_) rows_.push_back(one.second);
-  }
-
-  std::span<const std::uint32_t> within(const Window& window) const {
-    const auto from = std::ranges::lower_bound(launched_, window.start, {}, &Launched::first);
-    const auto to = std::ranges::lower_bound(launched_, window.end, {}, &Launched::first);
-    return std::span(rows_).subspan(static_cast<std::size_t>(from - launched_.begin()),
-                                    static_cast<std::size_t>(to - from));
-  }
-
- private:
-  using Launched = std::pair<Nanoseconds, std::uint32_t>;
-
-  std::vector<Launched> launched_;
-  std::vector<std::uint32_t> rows_;
-};
-
 // Steps that a range holds, from the end of one optimizer step to that of the next, where they are
 // alike: about as many activities in each.
 std::vector<Window> optimizer_rounds(std::span<const Window> optimizer_steps,
                                      const LaunchOrder& order, const Window& range) {
-  constexpr double kUnlike = 0.2;
   std::vector<Nanoseconds> marks;
   auto step = std::ranges::lower_bound(optimizer_steps, range.start, {}, &Window::start);
   for (; step != optimizer_steps.end() && step->start < range.end; ++step) {
@@ -259,14 +316,9 @@ std::vector<Window> optimizer_rounds(std::span<const Window> optimizer_steps,
   }
   if (marks.size() < kFewestRounds) return {};
   std::vector<Window> rounds = between(marks);
-  const auto size = [&](const Window& round) {
-    return static_cast<double>(order.within(round).size());
-  };
-  const double first = size(rounds.front());
-  const bool are_alike = std::ranges::all_of(rounds, [&](const Window& round) {
-    return std::abs(size(round) - first) <= kUnlike * first;
-  });
-  return are_alike && first > 0 ? rounds : std::vector<Window>{};
+  const bool are_alike = std::ranges::all_of(
+      rounds, [&](const Window& round) { return is_alike(order, round, rounds.front()); });
+  return are_alike ? rounds : std::vector<Window>{};
 }
 
 // The same by the names of the kernels.
@@ -305,6 +357,50 @@ StepMarks in_rounds(StepMarks marks, const Timeline& timeline, const Links& link
   return finer ? std::move(*finer) : std::move(marks);
 }
 
+// From the step's start until anything in it is recorded to begin.
+Nanoseconds silence(const Timeline& timeline, const Links& links, const Window& step) {
+  Nanoseconds first = step.end;
+  const auto see = [&](Nanoseconds start) {
+    if (start >= step.start) first = std::min(first, start);
+  };
+  for (std::uint32_t op = 0; op < timeline.ops.time.size(); ++op) {
+    if (links.kind_of_op(timeline, op) != RangeKind::step) see(timeline.ops.time.start(op));
+  }
+  for (const EventTimes* time : {&timeline.calls.time, &timeline.python.time}) {
+    for (std::uint32_t row = 0; row < time->size(); ++row) see(time->start(row));
+  }
+  return first - step.start;
+}
+
+// What comes before anything is recorded in the profiler's first step is its own start: far longer
+// than in the next step.
+void cut_silent_head(const Timeline& timeline, const Links& links, std::vector<Window>& steps) {
+  constexpr Nanoseconds kShortest = 200'000;
+  const Nanoseconds head = silence(timeline, links, steps.front());
+  if (head < kShortest || head >= steps.front().span()) return;
+  if (steps.size() > 1 && 2 * silence(timeline, links, steps[1]) > head) return;
+  steps.front().start += head;
+}
+
+// Where whole rounds must begin to cover what follows, but for a part of one: at `first`, or
+// before, as the recording may begin with the rest of a round. Behind a later anchor than the first
+// they must be most of the sequence.
+std::optional<std::size_t> begin_of_rounds(std::span<const std::uint32_t> sequence,
+                                           std::size_t first, std::size_t period,
+                                           bool is_first_anchor) {
+  const auto covers = [&](std::size_t from) {
+    const std::size_t all = sequence.size() - from, covered = all / period * period;
+    return covered * 10 >= all * 9 && (is_first_anchor || covered * 4 >= sequence.size() * 3);
+  };
+  if (covers(first)) return first;
+  std::size_t begin = first;
+  while (begin > 0 && first - begin < period &&
+         sequence[begin - 1] == sequence[begin - 1 + period]) {
+    --begin;
+  }
+  return covers(begin) ? std::optional(begin) : std::nullopt;
+}
+
 bool repeats(std::span<const std::uint32_t> sequence, std::size_t period) {
   const std::size_t compared = sequence.size() - period;
   const std::size_t allowed = compared / kMayDiffer;
@@ -319,6 +415,7 @@ bool repeats(std::span<const std::uint32_t> sequence, std::size_t period) {
 
 StepMarks find_steps(const Timeline& timeline, const Links& links, const GpuTrack& track) {
   if (auto steps = ranges_of(timeline, links, RangeKind::step); !steps.empty()) {
+    cut_silent_head(timeline, links, steps);
     return in_rounds({StepSource::profiler_step, std::move(steps), {}}, timeline, links, track);
   }
   StepMarks named{StepSource::user_range, ranges_of(timeline, links, RangeKind::user_step), {}};
@@ -329,7 +426,7 @@ StepMarks find_steps(const Timeline& timeline, const Links& links, const GpuTrac
       !marks.steps.empty() && cover_most_kernels(marks.steps, timeline, links)) {
     return marks;
   }
-  StepMarks marks = steps_between_marks(timeline, links);
+  StepMarks marks = steps_between_marks(timeline, links, track);
   if (marks.source != StepSource::none) return marks;
   // Periods within the one step that an engine names are its layers.
   if (!ranges_of(timeline, links, RangeKind::engine_step).empty()) return {};
@@ -377,9 +474,12 @@ std::vector<Nanoseconds> step_bounds(const StepMarks& marks, const Timeline& tim
                                  work_before(bounds[1], steps, timeline, links)) {
     bounds.front() = earlier;
   }
-  // The GPU is behind the host by as much at the end of each step, and at the start of the first.
+  // The GPU is behind the host by as much at the end of each step, and at the start of the first;
+  // one that finds it idle shows no steady start.
   const Nanoseconds behind = steps.front().start + (bounds[1] - steps.front().end);
-  if (steps.size() > 1 && bounds.front() < std::min(behind, first_work)) {
+  const bool counts =
+      steps.size() > 1 || (marks.source != StepSource::engine && earlier <= steps.front().start);
+  if (counts && bounds.front() < std::min(behind, first_work)) {
     bounds.front() = std::min(behind, first_work);
   }
   for (std::size_t i = 1; i < bounds.size(); ++i) bounds[i] = std::max(bounds[i], bounds[i - 1]);
@@ -394,14 +494,15 @@ std::optional<Repetition> find_repetition(std::span<const std::uint32_t> sequenc
     if (start > 0 && 4 * first > sequence.size()) break;
     for (std::size_t i = start + 1; i < anchors.size(); ++i) {
       const std::size_t period = anchors[i] - first;
-      const std::size_t count = (sequence.size() - first) / period;
-      if (count < kFewestRounds) break;
+      if ((sequence.size() - first) / period < kFewestRounds) break;
       if (sequence[first] != sequence[first + period]) continue;
-      if (count * period * 10 < (sequence.size() - first) * 9) continue;
-      if (start > 0 && count * period * 4 < sequence.size() * 3) continue;
+      const auto begin = begin_of_rounds(sequence, first, period, start == 0);
+      if (!begin) continue;
       if (left < sequence.size()) return std::nullopt;
       left -= sequence.size();
-      if (repeats(sequence.subspan(first), period)) return Repetition{first, period, count};
+      if (repeats(sequence.subspan(*begin), period)) {
+        return Repetition{*begin, period, (sequence.size() - *begin) / period};
+      }
     }
   }
   return std::nullopt;

@@ -57,6 +57,37 @@ kernel 7 80us 20us c corr=3
   EXPECT_EQ(found.bounds, (std::vector<Nanoseconds>{10'000, 100'000}));
 }
 
+// The host is done with the step before the GPU: in a loop the GPU would not have waited for it.
+TEST(Steps, OfOneThatFindsTheGpuIdleBeginWithItsWork) {
+  const Found found = find(R"(
+mark main 0us 30us ProfilerStep#1
+call main 12us 1us cudaLaunchKernel corr=1
+kernel 7 14us 86us a corr=1
+)");
+  EXPECT_EQ(found.bounds, (std::vector<Nanoseconds>{14'000, 100'000}));
+}
+
+// Nothing is recorded for a millisecond: the profiler starts.
+TEST(Steps, BeginWhereTheRecordingDoes) {
+  const auto with = [](const std::string& second) {
+    return find((R"(
+mark main 0us 3000us ProfilerStep#1
+op main 1000us 100us aten::mul
+call main 1010us 5us cudaLaunchKernel corr=1
+kernel 7 1020us 5us a corr=1
+mark main 3000us 3000us ProfilerStep#2
+call main )" + second +
+                 R"( 5us cudaLaunchKernel corr=2
+kernel 7 5010us 5us a corr=2
+)")
+                    .c_str())
+        .marks.steps.front()
+        .start;
+  };
+  EXPECT_EQ(with("3100us"), 1'000'000);
+  EXPECT_EQ(with("3900us"), 0);
+}
+
 TEST(Steps, LastUntilTheirWorkOnTheGpuIsDone) {
   // The host runs ahead. Step 1 launches until 52 us; step 2 launches nothing that ends later.
   const Found found = find(R"(
@@ -188,6 +219,23 @@ end
             (std::vector<Window>{{90'000, 190'000}, {190'000, 290'000}, {290'000, 390'000}}));
 }
 
+// What comes before the first mark is a step, too, where it has the work of one.
+TEST(Steps, TheFirstBetweenOptimizerSteps) {
+  const auto with = [](const char* first) {
+    return find((std::string(first) + R"(
+repeat 4 every 100us
+call main 20us 5us cudaLaunchKernel corr=1
+kernel 7 30us 5us a corr=1
+mark main 80us 10us Optimizer.step#AdamW.step
+end
+)")
+                    .c_str())
+        .marks.steps.size();
+  };
+  EXPECT_EQ(with(""), 4U);
+  EXPECT_EQ(with("call main 1us 5us cudaLaunchKernel corr=9\nkernel 7 8us 5us b corr=9\n"), 3U);
+}
+
 TEST(Steps, BetweenBatches) {
   const Found found =
       find("repeat 3 every 50us\nmark main 5us 1us enumerate(DataLoader)#_Iter.__next__\nend\n");
@@ -207,6 +255,40 @@ end
   EXPECT_EQ(found.marks.source, StepSource::repetition);
   ASSERT_EQ(found.marks.steps.size(), 5U);
   EXPECT_EQ(found.marks.steps[1], (Window{100'000, 200'000}));
+}
+
+// A hundred rounds of two kernels and nothing else beside copies before and after.
+TEST(Steps, OfAllThereIs) {
+  const auto with = [](const std::string& head) {
+    return find((head + "repeat 100 every 100us\nkernel 7 10us 5us a\nkernel 7 20us 5us b\nend\n"
+                        "copy 7 11000us 1us DtoH bytes=64\n")
+                    .c_str())
+        .marks.steps.size();
+  };
+  EXPECT_EQ(with("copy 7 0us 1us HtoD bytes=64\n"), 100U);
+  EXPECT_EQ(with("kernel 7 0us 1us c\nkernel 7 2us 1us d\nkernel 7 4us 1us e\n"
+                 "kernel 7 5us 1us f\nkernel 7 6us 1us g\n"),
+            0U);
+}
+
+// The loop copies its arrays to the GPU and back for one kernel.
+TEST(Steps, OneKernelWithItsInputAndResultIsOne) {
+  const Found found = find(R"(
+repeat 9 every 100us
+copy 7 0us 1us HtoD bytes=64
+kernel 7 10us 5us a
+copy 7 20us 1us DtoH bytes=64
+end
+)");
+  EXPECT_EQ(found.marks.steps.size(), 9U);
+}
+
+// The recording begins within a round, whose copy comes late in it.
+TEST(Steps, RepetitionBeginsBeforeItsFirstCopy) {
+  std::vector<std::uint32_t> sequence;
+  for (std::uint32_t i = 0; i < 44; ++i) sequence.push_back(i % 10);
+  const std::vector<std::size_t> anchors{8, 18, 28, 38};
+  EXPECT_EQ(find_repetition(sequence, anchors), (Repetition{0, 10, 4}));
 }
 
 TEST(Steps, LayersAreNone) {

@@ -1,6 +1,8 @@
 #include "rooftile/analysis/trace/summarize.h"
 
 #include <algorithm>
+#include <array>
+#include <set>
 #include <utility>
 
 #include "rooftile/analysis/trace/attention_uses.h"
@@ -105,8 +107,7 @@ Window host_part(const Timeline& timeline, const Links& links, const GpuTrack& t
 }
 
 bool is_set_up(IdleCause cause) {
-  return cause == IdleCause::outside || cause == IdleCause::start_up ||
-         cause == IdleCause::module_loading;
+  return is_recorders(cause) || cause == IdleCause::start_up || cause == IdleCause::module_loading;
 }
 
 bool is_any(IdleCause /*cause*/) { return true; }
@@ -172,14 +173,51 @@ Window part_after_upload(const Timeline& timeline, const Links& links, const Gpu
   return whole;
 }
 
+// Of a part in which the GPU has nothing to do for longer than all the rest, once, and then, or
+// before, kernels that repeat and nearly all there are: those. What else there is, is done once.
+Window part_beside_pause(const Timeline& timeline, const GpuTrack& track,
+                         const std::vector<Gap>& gaps, const std::vector<IdlePiece>& pieces,
+                         const Window& part) {
+  constexpr std::size_t kHardly = 10, kLeast = 20, kRepeated = 4;
+  const auto pause = std::ranges::find_if(gaps, [&](const Gap& gap) {
+    const Nanoseconds length = gap.end - gap.start;
+    return gap.start > part.start && gap.end < part.end && 2 * length > part.span() &&
+           2 * set_up_within(pieces, {gap.start, gap.end}) < length;
+  });
+  if (pause == gaps.end()) return part;
+  std::array<std::size_t, 2> kernels{};  // before and after
+  std::array<std::set<std::uint32_t>, 2> names;
+  for (const std::uint32_t row : track.rows) {
+    const Nanoseconds start = timeline.gpu.time.start(row);
+    if (timeline.gpu.kind[row] != GpuKind::kernel || !part.contains(start)) continue;
+    const std::size_t side = start < pause->end ? 0 : 1;
+    ++kernels.at(side);
+    names.at(side).insert(timeline.gpu.name[row]);
+  }
+  const std::size_t most = kernels[1] >= kernels[0] ? 1 : 0;
+  const bool repeats = kernels.at(most) >= kLeast &&
+                       kernels.at(most) >= kRepeated * names.at(most).size() &&
+                       kHardly * kernels.at(1 - most) <= kernels.at(most);
+  if (!repeats) return part;
+  return most == 1 ? Window{pause->end, part.end} : Window{part.start, pause->start};
+}
+
 // Without steps: the GPU's work, without the upload of a program's weights and, where they take
-// more than half, without first calls. What comes before and after is the program's start and end,
-// or the recorder's.
+// more than half, without first calls or one long pause. What comes before and after is the
+// program's start and end, or the recorder's.
 Window steady_part(const Timeline& timeline, const Links& links, const GpuTrack& track,
-                   const std::vector<IdlePiece>& pieces, const Window& whole) {
+                   const BusySplit& split, const std::vector<IdlePiece>& pieces,
+                   const Window& whole) {
   constexpr std::size_t kLeastWork = 10;  // activities: fewer are no program
-  if (track.rows.size() < kLeastWork) return whole;
   const Window work = part_with_work(timeline, links, track, pieces, whole);
+  if (track.rows.size() < kLeastWork) {
+    const bool starts = !pieces.empty() && pieces.front().cause == IdleCause::start_up;
+    return starts && track.rows.size() > 1 ? Window{work.start, whole.end} : whole;
+  }
+  if (const Window rest = part_beside_pause(timeline, track, split.gaps, pieces, work);
+      rest != work) {
+    return rest;
+  }
   Window part = part_after_upload(timeline, links, track, work);
   const Nanoseconds set_up = part.start - work.start + set_up_within(pieces, part);
   if (2 * set_up > work.span()) part = part_after_set_up(timeline, track, pieces, part);
@@ -244,6 +282,7 @@ void fill_tables(const HostView& view, const GpuTrack& track, const KernelNames&
   if (view.timeline.gpu.time.size() == 0) {
     summary.ops = tabulate_host_ops(view.timeline, view.links, view.sites);
   }
+  summary.stretched = stretched_runs(view.timeline, track, beyond);
   const Cover compute = compute_cover(view.timeline, track);
   summary.syncs = tabulate_syncs(view);
   summary.loaders = tabulate_loaders(view);
@@ -304,9 +343,18 @@ LostWork find_lost_work(const Timeline& timeline, const Links& links, TraceSumma
 }
 
 void set_launches(const Timeline& timeline, const Links& links, const GpuTrack& track,
-                  const Window& whole, TraceSummary& summary) {
+                  const std::vector<IdlePiece>& pieces, const Window& whole,
+                  TraceSummary& summary) {
+  summary.time_slice = to_seconds(time_slice_of(pieces));
   summary.queue = launch_queue(timeline, links, track, whole);
   summary.launches_block = launches_block(timeline, links, track);
+}
+
+void set_before(const Timeline& timeline, const Links& links, const std::vector<HostWait>& waits,
+                const Window& before, TraceSummary& summary) {
+  if (before.span() <= 0) return;
+  summary.before = to_seconds(before.span());
+  summary.before_work = tabulate_all_work(timeline, links, waits, before);
 }
 
 }  // namespace
@@ -333,7 +381,7 @@ TraceSummary summarize(const Timeline& timeline) {
   const BusyParts parts(timeline, track, beyond, waits, held_up);
   parts.set_parts(whole, summary.whole);
   const bool has_steps = !marks.steps.empty();
-  const Window work = has_steps ? whole : steady_part(timeline, links, track, pieces, whole);
+  const Window work = has_steps ? whole : steady_part(timeline, links, track, split, pieces, whole);
   std::vector<Nanoseconds> bounds =
       has_steps ? step_bounds(marks, timeline, links) : std::vector{work.start, work.end};
   StepsApart apart;
@@ -366,9 +414,9 @@ TraceSummary summarize(const Timeline& timeline) {
   HostView view{timeline, links, waits, sites, host_window, window};
   set_steps(marks, view);
   fill_tables(view, track, names, held_up, beyond, summary);
-  summary.stretched = stretched_runs(timeline, track, beyond);
-  set_launches(timeline, links, track, whole, summary);
+  set_launches(timeline, links, track, pieces, whole, summary);
   summary.host_work = tabulate_other_work(timeline, links, waits, host_window);
+  set_before(timeline, links, waits, {whole.start, window.start}, summary);
   find_patterns(view, track, names, pieces, window, summary);
   return summary;
 }

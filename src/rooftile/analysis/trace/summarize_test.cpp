@@ -249,7 +249,7 @@ kernel 7 6.02ms 1ms gemm corr=2
     }
     return IdleCause::unknown;
   };
-  EXPECT_EQ(cause_of("Activity Buffer Request"), IdleCause::outside);
+  EXPECT_EQ(cause_of("Activity Buffer Request"), IdleCause::profiler);
   EXPECT_EQ(cause_of("Lazy Function Loading"), IdleCause::module_loading);
   EXPECT_EQ(cause_of("Command Buffer Full"), IdleCause::host_work);
 }
@@ -1009,6 +1009,27 @@ kernel 7 501.1ms )" + kernel +
   // Twenty milliseconds behind half a second say nothing of a steady state; but for a busy GPU.
   EXPECT_NEAR(us(rounds("1ms", "100us").time.span), 520'200, 1e-3);
   EXPECT_NEAR(us(rounds("1ms", "990us").time.span), 521'090 - 500'000, 1e-3);
+}
+
+// A check, ten seconds of the host, and then what is measured.
+TEST(Summarize, OneLongPauseIsNotJudged) {
+  const auto rounds = [](const std::string& first) {
+    return summary_of(first + R"(
+call main 0ms 5us cudaLaunchKernel corr=1
+kernel 7 0.1ms 1ms a corr=1
+repeat 40 every 2ms
+call main 10000ms 5us cudaLaunchKernel corr=2
+kernel 7 10000.1ms 1ms a corr=2
+end
+)");
+  };
+  const TraceSummary summary = rounds("");
+  EXPECT_NEAR(us(summary.time.span), 79'100, 200);
+  EXPECT_NEAR(us(summary.before), 10'000'000, 200);
+  EXPECT_TRUE(summary.before_work.empty());
+  // What is left behind a long set-up is judged by what it holds.
+  const TraceSummary cold = rounds("call main 2ms 9990ms cuModuleLoadData\n");
+  EXPECT_NEAR(us(cold.time.span), 10'079'100, 200);
 }
 
 // Twelve tensors are copied before the first kernel, into memory that is allocated for them.

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 
 #include "rooftile/analysis/trace/host_work.h"
 #include "rooftile/analysis/trace/next_launch.h"
+#include "rooftile/analysis/trace/windows.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::trace {
@@ -89,7 +91,7 @@ std::optional<IdleCause> overhead_cause(std::string_view name) {
   }
   if (contains(name, "Buffer Flush") || contains(name, "Buffer Request") ||
       contains(name, "Instrumentation") || contains(name, "Resource")) {
-    return IdleCause::outside;
+    return IdleCause::profiler;
   }
   return std::nullopt;
 }
@@ -148,7 +150,11 @@ void set_recorder_apart(const Timeline& timeline, const Links& links,
     if (wait.cause != IdleCause::synchronization) continue;
     const bool is_profilers = std::ranges::any_of(
         frames, [&](const Window& frame) { return frame.contains(wait.start); });
-    if (wait.start < launch || is_profilers) wait.cause = IdleCause::outside;
+    if (is_profilers) {
+      wait.cause = IdleCause::profiler;
+    } else if (wait.start < launch) {
+      wait.cause = IdleCause::outside;
+    }
   }
 }
 
@@ -179,6 +185,39 @@ std::vector<HostWait> disjoint(std::vector<HostWait> waits) {
     kept.push_back(wait);
   }
   return kept;
+}
+
+// Of the host's own work what it slept through.
+std::vector<HostWait> with_sleeps(const Timeline& timeline, std::vector<HostWait> waits) {
+  if (timeline.sleeps.time.size() == 0) return waits;
+  std::map<std::uint16_t, std::vector<Window>> by_thread;
+  for (std::uint32_t row = 0; row < timeline.sleeps.time.size(); ++row) {
+    by_thread[timeline.sleeps.thread[row]].push_back(
+        {timeline.sleeps.time.start(row), timeline.sleeps.time.end(row)});
+  }
+  for (auto& [thread, sleeps] : by_thread) sleeps = united(std::move(sleeps));
+  std::vector<HostWait> parts;
+  for (const HostWait& wait : waits) {
+    const auto thread = by_thread.find(wait.thread);
+    if (wait.cause != IdleCause::host_work || wait.is_call || thread == by_thread.end()) {
+      parts.push_back(wait);
+      continue;
+    }
+    HostWait part = wait;
+    const auto add = [&](Nanoseconds until, IdleCause cause) {
+      part.end = std::min(until, wait.end);
+      part.cause = cause;
+      if (part.end > part.start) parts.push_back(part);
+      part.start = std::max(part.start, part.end);
+    };
+    auto sleep = std::ranges::upper_bound(thread->second, wait.start, {}, &Window::end);
+    for (; sleep != thread->second.end() && sleep->start < wait.end; ++sleep) {
+      add(sleep->start, IdleCause::host_work);
+      add(sleep->end, IdleCause::asleep);
+    }
+    add(wait.end, IdleCause::host_work);
+  }
+  return parts;
 }
 
 }  // namespace
@@ -214,7 +253,7 @@ std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links,
   set_recorder_apart(timeline, links, waits);
   set_library_start_apart(timeline, links, waits);
   add_other_work(timeline, links, waits);
-  waits = disjoint(std::move(waits));
+  waits = with_sleeps(timeline, disjoint(std::move(waits)));
   add_short_first_calls(timeline, links, waits);
   return disjoint(std::move(waits));
 }

@@ -32,7 +32,13 @@ std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links,
                                  const GpuTrack& track);
 
 constexpr bool is_other_work(IdleCause cause) {
-  return cause == IdleCause::host_work || cause == IdleCause::module_loading;
+  return cause == IdleCause::host_work || cause == IdleCause::module_loading ||
+         cause == IdleCause::asleep;
+}
+
+// Not the program's: of the recorder, or for what was there before the recording.
+constexpr bool is_recorders(IdleCause cause) {
+  return cause == IdleCause::outside || cause == IdleCause::profiler;
 }
 
 // The first GPU activity that each call started, kNone where none.

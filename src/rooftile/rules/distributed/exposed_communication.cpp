@@ -454,17 +454,17 @@ bool is_recurring(const TraceSummary& trace) {
   Seconds all;
   for (const CollectiveUse& use : trace.collectives) {
     if (use.waiting <= Seconds() || use.runs.empty()) continue;
-    const Seconds fastest = std::ranges::min(use.runs);
+    const Seconds transfer = (use.time - use.waiting) / static_cast<double>(use.count);
     for (const Seconds run : use.runs) {
-      waits.push_back(run - fastest);
-      all += run - fastest;
+      waits.push_back(std::max(Seconds(), run - transfer));
+      all += waits.back();
     }
   }
   std::ranges::sort(waits, std::greater{});
   constexpr std::size_t kFew = 2;
   Seconds few;
   for (std::size_t i = 0; i < std::min(kFew, waits.size()); ++i) few += waits[i];
-  return few < threshold::kMost * all;
+  return few < threshold::kMost * all || all - few > threshold::kWorthADay * trace.time.span;
 }
 
 // The collective in which most is waited.

@@ -32,7 +32,8 @@ problems in one launch. A library chooses its grid by the sizes: more rows at a 
 ## How the saving is estimated
 High: the share of the SMs, or of the waves, that is idle, of the measured time. Low: 0, because a kernel
 that waits for memory needs not all SMs. A third is assumed likely; of a kernel of fewer than 32 threads in all nine
-tenths, as it uses next to nothing of the GPU.
+tenths, and half for certain, as it uses next to nothing of the GPU. Where the same kernel ran with blocks for all SMs
+in a third of the time or less, the difference is likely, and half of it certain.
 
 ## When not to
 - Kernels of libraries: information, as their grid is not the program's to choose. The same where much of the
@@ -51,6 +52,8 @@ constexpr double kMostWaves = 6;        // above, a tail costs little
 constexpr double kLikely = 1.0 / 3;
 constexpr double kWarp = 32;
 constexpr double kLikelyOfSerial = 0.9;  // of a kernel of fewer threads than a warp
+constexpr double kCertain = 0.5;         // of what is likely, where that is sure
+constexpr double kFarFaster = 3;         // times: another grid of the same kernel
 constexpr double kMostOverlap = 0.1;     // of the kernel time
 constexpr Seconds kLong = microseconds(5);
 
@@ -98,8 +101,27 @@ struct Launches {
   std::string waves;            // words, of a grid that fills them
   double fewest = 0, most = 0;  // blocks
   std::int64_t count = 0;
-  Seconds time, idle;  // of the window
+  Seconds time, idle;               // of the window
+  const KernelUse* wide = nullptr;  // the same kernel with blocks for all SMs, far faster
 };
+
+Seconds each(const KernelUse& kernel) { return kernel.time / static_cast<double>(kernel.count); }
+
+// Launches of the kernel that fill the GPU, if they take far less time: the fewest blocks first.
+const KernelUse* wide_launch_of(const TraceSummary& trace, const Launches& launches, int sms) {
+  const KernelUse* wide = nullptr;
+  const auto look = [&](const KernelUse& kernel) {
+    const bool is_wide = kernel.name == launches.kernel->name && kernel.count > 0 &&
+                         blocks_of(kernel.launch) >= sms &&
+                         kFarFaster * each(kernel) <= each(*launches.kernel);
+    if (is_wide && (wide == nullptr || blocks_of(kernel.launch) < blocks_of(wide->launch))) {
+      wide = &kernel;
+    }
+  };
+  for (const OpUse& use : trace.ops) std::ranges::for_each(use.kernels, look);
+  std::ranges::for_each(trace.orphans, look);
+  return wide;
+}
 
 template <class OccupiedBy>
 std::vector<Launches> launches_of(const TraceSummary& trace, OccupiedBy occupied_by) {
@@ -147,15 +169,41 @@ std::string blocks_words(const Launches& launches, int sms) {
                      launches.most == 1 ? "block" : "blocks", small, sms);
 }
 
-Finding describe(const TraceSummary& trace, const Launches& launches, int sms) {
+// What enough blocks save, of the window.
+Range<Seconds> saved_by_blocks(const Launches& launches) {
+  const bool is_own = is_own_kernel(*launches.kernel);
+  if (is_own && launches.wide != nullptr) {
+    const Seconds likely = std::min(
+        launches.idle, launches.time * (1 - each(*launches.wide) / each(*launches.kernel)));
+    return {kCertain * likely, likely, std::max(likely, launches.idle)};
+  }
+  if (is_own && threads_of(launches) < kWarp) {
+    return {kCertain * launches.idle, kLikelyOfSerial * launches.idle, launches.idle};
+  }
+  return {Seconds(0), kLikely * launches.idle, launches.idle};
+}
+
+// Kernels with one cause and one remedy are one finding, the longest first.
+Finding describe(const TraceSummary& trace, const std::vector<Launches>& all, int sms) {
+  const Launches& launches = all.front();
   const KernelUse& kernel = *launches.kernel;
   const bool overlaps = overlapped_kernel_time(trace) > kMostOverlap * trace.kernel_time_in_steps;
-  const bool is_serial = threads_of(launches) < kWarp && is_own_kernel(kernel);
-  const double likely = is_serial ? kLikelyOfSerial : kLikely;
+  std::vector<std::string> parts;
+  Range<Seconds> saved{};
+  std::int64_t count = 0;
+  for (const Launches& one : all) {
+    parts.push_back(fmt::format("{} {} and takes {}", short_kernel_name(one.kernel->name),
+                                blocks_words(one, sms), cost_text(trace, one.time)));
+    if (one.wide != nullptr) {
+      parts.back() +=
+          fmt::format("; with {:.0f} blocks it took {} instead of {}", blocks_of(one.wide->launch),
+                      time_text(each(*one.wide)), time_text(each(*one.kernel)));
+    }
+    saved += saved_by_blocks(one);
+    count += one.count;
+  }
   Finding finding = about_trace(
-      trace,
-      fmt::format("{} {} and takes {}", short_kernel_name(kernel.name), blocks_words(launches, sms),
-                  cost_text(trace, launches.time)),
+      trace, join(parts, "; "),
       is_own_kernel(kernel)
           ? Fix{"Give the kernel more blocks: smaller tiles, a reduction split over several "
                 "blocks, "
@@ -163,10 +211,10 @@ Finding describe(const TraceSummary& trace, const Launches& launches, int sms) {
                 Exactness::exact_arithmetic}
           : Fix{"Work on more rows at a time: the library chooses its blocks by the sizes",
                 Exactness::changes_training},
-      gain_of_kernel_time(trace, {Seconds(0), likely * launches.idle, launches.idle}));
+      gain_of_kernel_time(trace, saved));
   finding.location.node = kernel.name;
-  finding.count = launches.count;
-  if (is_serial) finding.own_level = Level::warning;
+  finding.count = count;
+  if (saved.low > Seconds(0)) finding.own_level = Level::warning;
   if (!is_own_kernel(kernel) || overlaps) finding.own_level = Level::info;
   const auto& [x, y, z] = kernel.launch.grid;
   const auto& [bx, by, bz] = kernel.launch.block;
@@ -182,9 +230,20 @@ Finding describe(const TraceSummary& trace, const Launches& launches, int sms) {
 template <class OccupiedBy>
 std::vector<TraceCase> judge(const TraceSummary& trace, int sms, OccupiedBy occupied_by) {
   std::vector<TraceCase> cases;
-  for (const Launches& launches : launches_of(trace, occupied_by)) {
+  std::vector<Launches> own;
+  for (Launches& launches : launches_of(trace, occupied_by)) {
     if (launches.time < kMinShare * trace.time.span) continue;
-    add_if_visible(trace, launches.kernel->name, describe(trace, launches, sms), cases);
+    launches.wide = wide_launch_of(trace, launches, sms);
+    if (is_own_kernel(*launches.kernel) && launches.waves.empty()) {
+      own.push_back(launches);
+      continue;
+    }
+    add_if_visible(trace, launches.kernel->name, describe(trace, {launches}, sms), cases);
+  }
+  std::ranges::stable_sort(own,
+                           [](const Launches& a, const Launches& b) { return a.time > b.time; });
+  if (!own.empty()) {
+    add_if_visible(trace, own.front().kernel->name, describe(trace, own, sms), cases);
   }
   return cases;
 }

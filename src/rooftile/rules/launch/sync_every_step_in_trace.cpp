@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "rooftile/analysis/trace/collectives.h"
@@ -17,6 +18,7 @@ struct Waits {
   const SyncUse* largest = nullptr;
   std::int64_t count = 0;
   Seconds blocked, exposed;
+  bool is_print = false;  // of a tensor
 };
 
 std::string key_of(const SyncUse& sync) {
@@ -44,12 +46,34 @@ bool is_told_as_copy(const TraceSummary& trace, const SyncUse& sync) {
   return exposed >= sync.exposed && is_visible(trace, exposed);
 }
 
+// Whether a tensor is written as text: torch selects its finite values and asks for each of them
+// whether it is a whole number.
+bool prints_tensor(const TraceSummary& trace) {
+  const auto has = [&](std::string_view name) {
+    return std::ranges::any_of(trace.ops, [&](const OpUse& use) { return use.name == name; });
+  };
+  const bool waits = std::ranges::any_of(
+      trace.syncs, [](const SyncUse& sync) { return sync.site.op == "aten::nonzero"; });
+  return waits && has("aten::ceil") && has("aten::abs") && has("aten::ne");
+}
+
+// One of the reads that writing a tensor as text takes.
+bool may_print(const SyncUse& sync) {
+  constexpr std::array<std::string_view, 5> kReads{"aten::nonzero", "aten::masked_select",
+                                                   "aten::is_nonzero", "aten::item",
+                                                   "aten::_local_scalar_dense"};
+  return std::ranges::find(kReads, sync.site.op) != kReads.end();
+}
+
 std::map<std::string, Waits> waits_by_place(const TraceSummary& trace) {
+  const bool prints = prints_tensor(trace);
   std::map<std::string, Waits> places;
   for (const SyncUse& sync : trace.syncs) {
     if (waits_for_upload(trace, sync)) continue;
     if (is_between_passes(trace, sync) || is_told_as_copy(trace, sync)) continue;
-    Waits& waits = places[key_of(sync)];
+    const bool is_print = prints && may_print(sync);
+    Waits& waits = places[is_print ? "print\n" + place_text(sync.site) : key_of(sync)];
+    waits.is_print = is_print;
     if (waits.largest == nullptr || sync.exposed > waits.largest->exposed) waits.largest = &sync;
     // One read of a value is a copy and a wait: two calls of the runtime, one event.
     waits.count = std::max(waits.count, sync.count);
@@ -71,6 +95,12 @@ std::optional<double> rounds_of(const TraceSummary& trace, const SyncUse& sync) 
   return reads_flags ? kernels_between_waits(trace) : std::nullopt;
 }
 
+// An event that the host waits for after each kernel or two is there to time them.
+bool times_each_launch(const TraceSummary& trace, const SyncUse& sync) {
+  const std::int64_t kernels = table_count(trace, kernels_in_tables(trace));
+  return 2 * sync.count >= kernels && sync.count <= kernels;
+}
+
 // What a program that calls CUDA itself can do.
 Fix propose_in_cuda(const TraceSummary& trace, const SyncUse& sync) {
   if (rounds_of(trace, sync)) {
@@ -83,6 +113,12 @@ Fix propose_in_cuda(const TraceSummary& trace, const SyncUse& sync) {
     return {
         "Copy with cudaMemcpyAsync between pinned memory and the GPU on a stream, and wait only "
         "where the data is needed",
+        Exactness::bit_exact};
+  }
+  if (contains(sync.call, "EventSynchronize") && times_each_launch(trace, sync)) {
+    return {
+        "Time many launches at once: one event before the loop, one behind it, and one wait for "
+        "that",
         Exactness::bit_exact};
   }
   return {
@@ -163,7 +199,7 @@ bool may_be_for_timing(const TraceSummary& trace, const Waits& waits) {
 bool is_paced_elsewhere(const TraceSummary& trace, const Waits& waits) {
   constexpr double kMostly = 0.33, kShort = 0.05;  // of the window
   return !uses_torch(trace) && waits.exposed < kShort * trace.time.span &&
-         idle_of(trace, {IdleCause::host_work}) > kMostly * trace.time.span;
+         idle_of(trace, {IdleCause::host_work, IdleCause::asleep}) > kMostly * trace.time.span;
 }
 
 Finding describe(const TraceSummary& trace, const Waits& waits) {
@@ -177,12 +213,18 @@ Finding describe(const TraceSummary& trace, const Waits& waits) {
   Range<Seconds> gain = gain_of_idle_time(trace, Remedy::no_synchronization, waits.exposed);
   // What is launched round by round goes with the rounds.
   if (between) gain.high += idle_of(trace, {IdleCause::launch});
+  const Fix fix = waits.is_print
+                      ? Fix{"Print or log the tensor only every so many steps: writing it "
+                            "as text reads it from the GPU several times",
+                            Exactness::bit_exact}
+                      : propose(trace, sync);
   Finding finding = about_site(
       trace, sync.site,
-      fmt::format("{}{} makes the host wait for the GPU ({}{}), and the GPU then idles {}", what,
+      fmt::format("{}{} makes the host wait for the GPU ({}{}), and the GPU then idles {}",
+                  waits.is_print ? "writing a tensor as text, " + what : what,
                   place.empty() || place == what ? "" : " at " + place,
                   count_text(trace, waits.count, "time"), often, cost_text(trace, waits.exposed)),
-      propose(trace, sync), gain);
+      fix, gain);
   if (finding.location.node.empty()) finding.location.node = sync.call;
   finding.count = waits.count;
   if (may_be_for_timing(trace, waits) || is_paced_elsewhere(trace, waits))
