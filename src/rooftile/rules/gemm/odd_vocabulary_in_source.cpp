@@ -249,6 +249,7 @@ void check_resizing(const SourceFacts& facts, std::vector<Finding>& findings) {
                                is_wrong_number ? std::to_string(size.integer)
                                                : code_text(*call->file, size.expr)),
                    std::move(fix));
+    if (!is_wrong_number) finding.own_level = Level::info;  // of how many entries is not known
     finding.evidence = {
         Evidence::published("pad the vocabulary to a multiple of 8",
                             "NVIDIA, Tips for Optimizing GPU Performance Using Tensor Cores"),

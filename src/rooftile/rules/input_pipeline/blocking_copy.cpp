@@ -121,9 +121,15 @@ bool is_new(const source::SourceFacts& facts, const source::Expr& value) {
   });
 }
 
-// What an own function computes is new as well, or on the GPU.
+// What arithmetic or an own function computes is new as well, or on the GPU.
 bool is_computed(const source::SourceFacts& facts, const source::Expr& value) {
-  const source::Call* made = script::written(facts, value).call();
+  const source::Expr* written = &script::written(facts, value);
+  const source::Call* made = written->call();
+  // (points / interval).to(torch.int64)
+  while (written->call() != nullptr && written->call()->receiver != nullptr) {
+    written = written->call()->receiver;
+  }
+  if (written->kind == source::ExprKind::binary) return true;
   if (made == nullptr || made->target == nullptr) return false;
   const source::Type& given = *made->target->returns;
   return given.is(source::TypeKind::tensor) && given.residence != source::Residence::host;

@@ -281,7 +281,8 @@ class Reach {
       if (!solved_.at(*function).is_rooted) begin(facts, **function, true);
     }
     for (const FunctionDef* function : functions) {
-      if (is_also_called_from_outside(*function)) begin(facts, *function, true);
+      const bool is_started = has_callers(*function) && !starts_of(facts, *function).empty();
+      if (is_started || is_also_called_from_outside(*function)) begin(facts, *function, true);
     }
   }
 

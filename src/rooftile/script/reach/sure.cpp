@@ -11,6 +11,7 @@
 #include "rooftile/script/reach/programs.h"
 #include "rooftile/script/reach/refused.h"
 #include "rooftile/script/reach/unused.h"
+#include "rooftile/script/reach/ways_up.h"
 #include "rooftile/workload/source_store.h"
 #include "rooftile/workload/source_walks.h"
 
@@ -223,19 +224,6 @@ bool is_left_over(const SourceFacts& facts, const FunctionDef& method) {
   return may_be && has_own_bases(*method.class_def) && !is_named_elsewhere(facts, method);
 }
 
-// `mp.spawn(worker, nprocs=8)`, `Process(target=worker)`
-bool is_started(const SourceFacts& facts, const FunctionDef& function) {
-  for (const std::string_view starter : {"spawn", "start_processes", "Process", "Thread"}) {
-    for (const Call* call : facts.method_calls(starter)) {
-      const bool takes = std::ranges::any_of(call->arguments, [&](const Argument& argument) {
-        return argument.value->type->function == &function;
-      });
-      if (takes && is_sure(facts, *call)) return true;
-    }
-  }
-  return false;
-}
-
 bool works_out_run(const SourceFacts& facts, const FunctionDef& function) {
   if (is_refused(facts, function)) return false;
   if (function.outer != nullptr) return is_run(facts, *function.outer);
@@ -243,9 +231,9 @@ bool works_out_run(const SourceFacts& facts, const FunctionDef& function) {
   if (function.callers.empty()) {  // a library calls it, or it is handed over
     return function.class_def == nullptr || !is_left_over(facts, function);
   }
-  return is_started(facts, function) ||
-         std::ranges::any_of(function.callers,
-                             [&](const Call* caller) { return is_sure(facts, *caller); });
+  const auto runs = [&](const Call* call) { return is_sure(facts, *call); };
+  return std::ranges::any_of(starts_of(facts, function), runs) ||
+         std::ranges::any_of(function.callers, runs);
 }
 
 const FunctionDef* constructor_of(const ClassDef& def) {

@@ -1,6 +1,7 @@
 #include "rooftile/script/reach/ways_up.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <unordered_set>
 
@@ -177,6 +178,19 @@ bool runs_without_gradients(const Statement& statement) {
         return !off;
       });
   return !climbs && !is_on;
+}
+
+std::vector<const Call*> starts_of(const SourceFacts& facts, const FunctionDef& function) {
+  std::vector<const Call*> starts;
+  for (const std::string_view starter : {"spawn", "start_processes", "Process", "Thread"}) {
+    std::ranges::copy_if(facts.method_calls(starter), std::back_inserter(starts),
+                         [&](const Call* call) {
+                           return std::ranges::any_of(call->arguments, [&](const Argument& given) {
+                             return given.value->type->function == &function;
+                           });
+                         });
+  }
+  return starts;
 }
 
 }  // namespace rooftile::source

@@ -25,4 +25,7 @@ std::vector<Guard> guards_on_ways(const SourceFacts& facts, const Statement& sta
 // Whether gradients are off on every way. It needs no roles of loops, so that the reader may ask.
 bool runs_without_gradients(const Statement& statement);
 
+// `mp.spawn(worker, nprocs=8)`, `Process(target=worker)`: the calls that start the function.
+std::vector<const Call*> starts_of(const SourceFacts& facts, const FunctionDef& function);
+
 }  // namespace rooftile::source
