@@ -354,7 +354,8 @@ std::vector<std::string> main_places(const TraceSummary& trace, PathKind kind, S
 
 // "Critical path of a step: kernels 56 % (sgemm_128x64 12 %), the next batch 33 %, the host 8 %."
 std::string path_line(const TraceSummary& trace) {
-  constexpr double kVisible = 0.03;  // of the span
+  if (trace.launches_block) return "";  // each launch holds its kernel
+  constexpr double kVisible = 0.03;     // of the span
   std::map<PathKind, Seconds> by_kind;
   Seconds all;
   for (const PathStep& step : trace.path.steps) {
@@ -631,10 +632,16 @@ bool is_told(const Report& report, auto tells) {
   });
 }
 
+// Whether the report ends with why nothing was judged.
+bool says_why_not(const Report& report) {
+  return !report.not_judged_because.empty() &&
+         !is_told(report, [](const Finding&) { return true; });
+}
+
 // Kernels that no rule looks into, where they are much of the time and nothing else names them.
 std::string own_kernels_line(const Report& report) {
   constexpr double kMuch = 0.2;  // of the span
-  if (!report.not_judged_because.empty()) return "";
+  if (says_why_not(report)) return "";
   const TraceSummary& trace = report.traces.front();
   Seconds all;
   const KernelUse* longest = nullptr;
@@ -664,7 +671,7 @@ std::string waiting_line(const Report& report) {
   constexpr double kMuch = 0.3;  // of the span
   const TraceSummary& trace = report.traces.front();
   const Seconds waiting = trace.time.rank_waiting;
-  const bool is_alone = report.traces.size() == 1 && report.not_judged_because.empty();
+  const bool is_alone = report.traces.size() == 1 && !says_why_not(report);
   const bool is_named = is_told(
       report, [](const Finding& finding) { return finding.rule.starts_with("distributed/"); });
   if (!is_alone || is_named || waiting < kMuch * trace.time.span) return "";
