@@ -185,6 +185,17 @@ TEST(Metamorphic, CommentsAndBlankLinesMeanNothing) { expect_the_same(with_comme
 
 TEST(Metamorphic, NamesOfVariablesMeanNothing) { expect_the_same(with_other_names); }
 
+// Functions that no program calls are information in a folder that has one.
+std::vector<std::string> without_levels(std::vector<std::string> found) {
+  for (std::string& each : found) {
+    for (const std::string_view level : {" error ", " warning ", " advice ", " info "}) {
+      const std::size_t at = each.find(level);
+      if (at != std::string::npos) each.replace(at, level.size(), " ");
+    }
+  }
+  return found;
+}
+
 // A program is its own files: another one in the same folder changes nothing.
 TEST(Metamorphic, AnotherProgramOfTheFolderMeansNothing) {
   const std::vector<ScriptCase> cases = script_cases();
@@ -197,7 +208,8 @@ TEST(Metamorphic, AnotherProgramOfTheFolderMeansNothing) {
     Changed alone{files.front().text, {}};
     alone.lines.resize(static_cast<std::size_t>(std::ranges::count(alone.text, '\n')) + 1);
     std::iota(alone.lines.begin(), alone.lines.end(), 0);
-    EXPECT_EQ(found_in(*cases[i].rule, alone, others), found_in(*cases[i].rule, alone))
+    EXPECT_EQ(without_levels(found_in(*cases[i].rule, alone, others)),
+              without_levels(found_in(*cases[i].rule, alone)))
         << cases[i].spec << "\n"
         << alone.text << "\nbeside\n"
         << others.front().text;

@@ -81,8 +81,8 @@ void read_product(const OpUse& use, CallKernels& call) {
   call.family = product_family(use, main, call);
 }
 
-// "…Flash_fwd_kernel_traits<32, 128, 128, 4, …", "…Flash_bwd_kernel_traits<…": head size, query rows,
-// keys, warps.
+// "…Flash_fwd_kernel_traits<32, 128, 128, 4, …", "…Flash_bwd_kernel_traits<…": head size, query
+// rows, keys, warps.
 std::optional<AttentionTile> attention_tile(std::string_view name) {
   constexpr std::string_view kFlash = "Flash_", kTraits = "wd_kernel_traits<";
   constexpr int kLargest = 1024;
