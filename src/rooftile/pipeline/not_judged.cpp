@@ -59,12 +59,13 @@ std::string unknown_kernels(const TraceSummary& trace) {
         "profile --cuda-graph-trace=node",
         share_text(graphs / all));
   }
+  constexpr double kMuch = 0.1;  // of the span, for a look into the kernel
   const std::string name = short_kernel_name(largest->name);
   return fmt::format(
       "{} of the kernel time is in the program's own kernels, which no rule looks into, {} of it "
-      "in "
-      "{}: see ncu --kernel-name {}",
-      share_text(unknown / all), share_text(largest->time / unknown), name, name);
+      "in {}{}",
+      share_text(unknown / all), share_text(largest->time / unknown), name,
+      largest->time < kMuch * trace.time.span ? "" : ": see ncu --kernel-name " + name);
 }
 
 // Why silence about a trace does not mean that all is well; empty where it does. The shares are
@@ -79,8 +80,10 @@ std::string too_little_seen(const TraceSummary& trace) {
                  "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]";
   }
   if (trace.kernels == 0) return "no kernel was recorded";
-  if (std::string reason = unknown_kernels(trace); !reason.empty()) return reason;
   const Seconds span = trace.time.span;
+  if (!is_mostly_set_up(trace)) {
+    if (std::string reason = unknown_kernels(trace); !reason.empty()) return reason;
+  }
   if (span <= Seconds()) return "";
   if (is_mostly_unexplained(trace) && trace.time_slice > Seconds()) {
     return fmt::format("for {} of the time another process has the GPU, in slices of {}",

@@ -31,6 +31,7 @@ time says what there is to gain.
 - IterableDataset, datasets or file lists that are split by rank.
 - Frameworks that put a sampler in: accelerate, Lightning, transformers.
 - Loaders for evaluation.
+- Programs that start no group of processes: a base class wraps for others.
 
 ## Evidence
 - PyTorch tutorial, "Getting Started with Distributed Data Parallel"; documentation of
@@ -99,6 +100,8 @@ bool trains_with_ddp(const SourceFacts& facts, const File& file) {
     if (makes_distributed_sampler(*program) || has_training_framework(*program)) return false;
     // It puts a sampler in: make_private().
     if (mentions(*program, {"opacus"})) return false;
+    // A base class that several programs share may wrap where this one starts no processes.
+    if (!mentions(*program, {"init_process_group", "init_dist", "init_distributed"})) continue;
     const auto wraps = calls_in(facts, *program, {"torch.nn.parallel.DistributedDataParallel"});
     if (!wraps.empty()) return true;
   }
