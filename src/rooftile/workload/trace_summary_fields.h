@@ -411,8 +411,9 @@ void visit_summary(Visit& visit, TraceDevice& device) {
   visit("minor", device.minor);
 }
 
+// What was recorded, and the time of all of it.
 template <class Visit>
-void visit_summary(Visit& visit, TraceSummary& summary) {
+void visit_recording(Visit& visit, TraceSummary& summary) {
   visit("files", summary.files);
   visit("format", summary.format);
   visit("device", summary.device);
@@ -430,6 +431,11 @@ void visit_summary(Visit& visit, TraceSummary& summary) {
   visit.optional("time_slice_s", summary.time_slice);
   visit.optional("before_work", summary.before_work);
   visit("steps", summary.steps);
+}
+
+template <class Visit>
+void visit_summary(Visit& visit, TraceSummary& summary) {
+  visit_recording(visit, summary);
   visit("kernels", summary.kernels);
   visit("kernel_time_s", summary.kernel_time);
   visit("kernel_time_in_steps_s", summary.kernel_time_in_steps);

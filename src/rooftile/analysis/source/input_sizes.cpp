@@ -6,6 +6,7 @@
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/model_size.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/script/reach/reach.h"
 #include "rooftile/workload/source_walks.h"
