@@ -18,12 +18,10 @@ inline std::string_view view(const std::uint8_t* data, std::size_t size) {
 }
 
 // 0 where nothing came out, or too much.
-inline std::size_t write_mutant(std::string_view script, std::string_view donor, std::uint8_t* out,
-                                std::size_t max_size, unsigned int seed) {
-  const auto parts = parts_of(script), others = parts_of(donor);
-  if (!parts || !others) return 0;
-  const std::string text = ScriptMutator(*parts, *others, seed).mutate();
-  if (text.size() > max_size || text == script) return 0;
+inline std::size_t write_mutant(const ScriptParts& script, const ScriptParts& donor,
+                                std::uint8_t* out, std::size_t max_size, unsigned int seed) {
+  const std::string text = ScriptMutator(script, donor, seed).mutate();
+  if (text.size() > max_size || text == script.text) return 0;
   std::memcpy(out, text.data(), text.size());
   return text.size();
 }
@@ -33,9 +31,9 @@ inline std::size_t write_mutant(std::string_view script, std::string_view donor,
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t max_size, unsigned int seed) {
   if (seed % 3 != 0) {  // bytes and words of the dictionary else
-    const std::string script(fuzzing::view(data, size));
-    if (const std::size_t made = fuzzing::write_mutant(script, script, data, max_size, seed)) {
-      return made;
+    if (const auto parts = fuzzing::parts_of(fuzzing::view(data, size))) {
+      const std::size_t made = fuzzing::write_mutant(*parts, *parts, data, max_size, seed);
+      if (made > 0) return made;
     }
   }
   return LLVMFuzzerMutate(data, size, max_size);
@@ -45,6 +43,7 @@ extern "C" std::size_t LLVMFuzzerCustomCrossOver(const std::uint8_t* first, std:
                                                  const std::uint8_t* second,
                                                  std::size_t second_size, std::uint8_t* out,
                                                  std::size_t max_size, unsigned int seed) {
-  return fuzzing::write_mutant(fuzzing::view(first, first_size), fuzzing::view(second, second_size),
-                               out, max_size, seed);
+  const auto script = fuzzing::parts_of(fuzzing::view(first, first_size));
+  const auto donor = fuzzing::parts_of(fuzzing::view(second, second_size));
+  return script && donor ? fuzzing::write_mutant(*script, *donor, out, max_size, seed) : 0;
 }
