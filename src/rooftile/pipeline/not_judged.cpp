@@ -132,8 +132,7 @@ std::string no_advice_because(const TraceSummary& trace) {
   if (trace.is_foreign) {
     return "the trace is of another maker's GPU; advice on kernels is for NVIDIA GPUs";
   }
-  if (trace.kernels == 0) return too_little_seen(trace);
-  if (std::string reason = unknown_kernels(trace); !reason.empty()) return reason;
+  if (std::string reason = too_little_seen(trace); !reason.empty()) return reason;
   if (trace.device && !trace.device->name.empty()) {
     return fmt::format("{} is not a GPU that `rooftile gpus` lists; name the nearest with --gpu",
                        trace.device->name);

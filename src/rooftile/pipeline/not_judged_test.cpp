@@ -72,6 +72,19 @@ TEST(NotJudged, AProgramInWhichNothingRepeats) {
   EXPECT_THAT(report.not_judged_because, testing::HasSubstr("nothing repeats"));
 }
 
+// On a GPU that is not listed, too: naming another would not help.
+TEST(NotJudged, SetUpIsTheReasonOnAnyGpu) {
+  const Report report = report_of(R"(
+format Kineto
+device 0 NVIDIA Unheard 9000 sms=16 cc=8.6
+call main 0us 50ms cuModuleLoadData
+op main 50ms 60us aten::mm id=1
+call main 50ms 50us cudaLaunchKernel corr=1 id=1
+kernel 7 50.1ms 300us sgemm corr=1
+)");
+  EXPECT_THAT(report.not_judged_because, testing::HasSubstr("record after a warm-up"));
+}
+
 TEST(NotJudged, GraphsRecordedAsAWholeSayHowToRecordTheirKernels) {
   const Report report = report_of(R"(
 format Nsight Systems

@@ -242,7 +242,7 @@ std::string apart_line(const Steps& steps) {
     const std::string extra =
         step->beyond > Seconds()
             ? fmt::format(", {} longer by {}", time_text(step->beyond), limit_words(step->part))
-            : "";
+            : ", shorter than the others";
     const std::string steps = step->steps == 1 ? "step" : fmt::format("{} steps", step->steps);
     parts.push_back(fmt::format("the {} {} ({}{})", which, steps, time_text(step->duration),
                                 step->is_cut ? ", cut: not a whole step" : extra));

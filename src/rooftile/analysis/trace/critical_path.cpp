@@ -218,6 +218,7 @@ class PathWalk {
   std::uint32_t op_around(std::uint16_t thread, Nanoseconds at) const;
   bool is_around_all(std::uint32_t op) const;
   void add_pause(Nanoseconds start);
+  void add_call(std::uint32_t call);
   void go_back_on_gpu();
   void go_back_on_host();
   void go_back_in_wait(const HostWait& wait);
@@ -302,7 +303,20 @@ void PathWalk::go_back_on_gpu() {
   const Nanoseconds through =
       std::max(timeline_.calls.time.end(call), called(call) + replay_.usual_latency());
   if (at_ - through > kLongPathDelay) add_pause(through);
-  add(PathKind::launch, called(call), timeline_.calls.name[call]);
+  add_call(call);
+}
+
+// A launch, and what it loads.
+void PathWalk::add_call(std::uint32_t call) {
+  const std::uint32_t name = timeline_.calls.name[call];
+  const Nanoseconds returned = std::min(at_, timeline_.calls.time.end(call));
+  auto wait = std::ranges::lower_bound(waits_, returned, {}, &HostWait::start);
+  while (wait != waits_.begin() && (--wait)->start >= called(call)) {
+    if (!is_other_work(wait->cause)) continue;
+    add(PathKind::launch, wait->end, name);
+    go_back_in_wait(*wait);
+  }
+  add(PathKind::launch, called(call), name);
 }
 
 void PathWalk::go_back_on_host() {

@@ -10,8 +10,8 @@
 #include <tuple>
 #include <utility>
 
-#include "rooftile/analysis/kernel_name.h"
 #include "rooftile/analysis/trace/busy.h"
+#include "rooftile/analysis/trace/first_calls.h"
 #include "rooftile/analysis/trace/python_sites.h"
 #include "rooftile/analysis/trace/seconds.h"
 #include "rooftile/analysis/trace/steps.h"
@@ -229,241 +229,6 @@ struct Name {
   bool says_nothing() const {
     return text.empty() && frame.empty() && library.empty() && row == kNone;
   }
-};
-
-// Which launches are the first of their kernel or kind of copy: the call then sets its library up,
-// chooses an algorithm and loads the kernel.
-class FirstCalls {
- public:
-  FirstCalls(const Timeline& timeline, const Links& links) : timeline_(timeline), links_(links) {
-    std::map<std::uint32_t, std::uint32_t> first;  // launch call by the kernel's name
-    for (std::uint32_t row = 0; row < timeline.gpu.time.size(); ++row) {
-      const std::uint32_t call = links.gpu_call[row];
-      if (call == kNone) continue;
-      const auto [at, is_new] = first.try_emplace(timeline.gpu.name[row], call);
-      if (is_new || start_of(call) < start_of(at->second)) at->second = call;
-    }
-    for (const auto& [name, call] : first) {
-      calls_.emplace_back(start_of(call), call);
-      kernels_.emplace(call, name);
-    }
-    std::sort(calls_.begin(), calls_.end());
-    first.clear();
-    for (std::uint32_t call = 0; call < timeline.calls.time.size(); ++call) {
-      if (is_launch(links.kind_of_call(timeline, call))) {
-        launches_.emplace_back(start_of(call), call);
-      }
-      const auto [at, is_new] = first.try_emplace(timeline.calls.name[call], call);
-      if (is_new || start_of(call) < start_of(at->second)) at->second = call;
-    }
-    for (const auto& [name, call] : first) of_name_.push_back(call);
-    std::sort(of_name_.begin(), of_name_.end());
-    std::sort(launches_.begin(), launches_.end());
-    for (std::uint32_t op = 0; op < timeline.ops.time.size() && !has_operators_; ++op) {
-      has_operators_ = links.kind_of_op(timeline, op) == RangeKind::operation;
-    }
-  }
-
-  // Whether a long call is what it takes to load or set up: the first of a kernel, or of its name.
-  // Another one is the host held up in it.
-  bool is_first_call(std::uint32_t call) const {
-    if (links_.kind_of_call(timeline_, call) == CallKind::load) return true;
-    // To ask about a kernel loads it, as cudaOccupancyMaxActiveBlocksPerMultiprocessor does.
-    const std::string_view name = timeline_.strings[timeline_.calls.name[call]];
-    if (contains(name, "Occupancy") || contains(name, "Func")) return true;
-    return std::ranges::binary_search(of_name_, call) ||
-           std::ranges::binary_search(calls_, std::pair(start_of(call), call));
-  }
-
-  // Whether the host takes about as long before other launches of the kernel as before this one,
-  // its first: that is no set-up.
-  bool recurs(std::uint32_t first, Nanoseconds length) const {
-    const auto kernel = kernels_.find(first);
-    if (kernel == kernels_.end()) return false;
-    std::vector<Nanoseconds> before;
-    std::uint32_t last = kNone;
-    for (std::uint32_t row = 0; row < timeline_.gpu.time.size(); ++row) {
-      const std::uint32_t call = links_.gpu_call[row];
-      const bool is_other = timeline_.gpu.name[row] == kernel->second && call != first;
-      if (!is_other || call == kNone || call == last) continue;
-      before.push_back(time_before(call));
-      last = call;
-    }
-    if (before.empty()) return false;
-    const auto middle = before.begin() + static_cast<std::ptrdiff_t>(before.size() / 2);
-    std::nth_element(before.begin(), middle, before.end());
-    return 4 * *middle >= 3 * length;
-  }
-
-  // The name of the kernel that the thread launches next after `at`, for the first time and not
-  // again and again after about `length`, in a recording that shows CUDA or a library starting; 0
-  // where it is no such kernel. Without operators nothing else tells a library's first calls from
-  // other work; beside them only Triton's kernels are loaded where no operator is around. The
-  // program's own kernels are loaded within calls of the runtime.
-  std::uint32_t next_first_kernel(Nanoseconds at, std::uint16_t thread, Nanoseconds length) const {
-    constexpr int kMostLooks = 64;
-    auto launch = std::ranges::lower_bound(launches_, std::pair(at, 0U));
-    const auto is_kernel = [&](std::uint32_t call) {
-      return timeline_.calls.thread[call] == thread &&
-             links_.kind_of_call(timeline_, call) == CallKind::launch;
-    };
-    for (int looks = 0; launch != launches_.end() && !is_kernel(launch->second); ++launch) {
-      if (++looks == kMostLooks) return 0;
-    }
-    if (launch == launches_.end() || !is_cold()) return 0;
-    const auto kernel = kernels_.find(launch->second);
-    if (kernel == kernels_.end()) return 0;
-    if (recurs(launch->second, length)) return 0;
-    const std::string_view name = timeline_.strings[kernel->second];
-    const bool is_triton = name.starts_with("triton_") && launch->first == at;
-    return is_triton || (!has_operators_ && is_of_library(name)) ? kernel->second : 0;
-  }
-  bool has_operators() const { return has_operators_; }
-
-  // Whether `op`, in a stretch without launches, took until `end` to start a kernel that had not
-  // run before, and takes far longer than other calls of its name; or is the first of its shape
-  // where the library chooses by shape.
-  bool is_one(std::uint32_t op, Nanoseconds start, Nanoseconds end) {
-    if (op == kNone || links_.kind_of_op(timeline_, op) != RangeKind::operation) return false;
-    if (timeline_.ops.time.end(op) < end) return false;
-    if (chooses_algorithms(timeline_.strings[timeline_.ops.name[op]]) && is_first_of_shape(op)) {
-      return true;
-    }
-    const auto call = std::lower_bound(calls_.begin(), calls_.end(), std::pair(end, 0U));
-    if (call == calls_.end() || call->first != end) return false;
-    if (timeline_.calls.thread[call->second] != timeline_.ops.thread[op]) return false;
-    const Nanoseconds usual_time = usual(timeline_.ops.name[op]);
-    if (usual_time == 0) {
-      // What a copy does before is work of its own, as a conversion is, unless later ones are
-      // short; and an operator that has launched before is past its set-up.
-      const CallKind kind = links_.kind_of_call(timeline_, call->second);
-      if (kind != CallKind::launch || timeline_.ops.time.start(op) < start) return false;
-    }
-    return timeline_.ops.time.duration(op) >= kFarLonger * usual_time &&
-           !recurs(call->second, end - start);
-  }
-
-  // From the start of `op` to its first launch, where that starts a kernel for the first time and
-  // comes far later than operators of the name usually take in all; else empty.
-  Window before_late_launch(std::uint32_t op) {
-    const RuntimeCalls& calls = timeline_.calls;
-    const Nanoseconds start = timeline_.ops.time.start(op);
-    const Nanoseconds usual_time = usual(timeline_.ops.name[op]);
-    Window late{start, timeline_.ops.time.end(op)};
-    if (usual_time == 0 || late.span() < kFarLonger * usual_time) return {start, start};
-    std::uint32_t launch = kNone;
-    for (std::uint32_t call = 0; call < calls.time.size(); ++call) {
-      const bool is_own = calls.thread[call] == timeline_.ops.thread[op] &&
-                          is_launch(links_.kind_of_call(timeline_, call));
-      if (!is_own || !late.contains(start_of(call))) continue;
-      launch = call;
-      late.end = start_of(call);
-    }
-    const bool is_late = launch != kNone && late.span() >= kFarLonger * usual_time &&
-                         std::ranges::binary_search(calls_, std::pair(late.end, launch)) &&
-                         !recurs(launch, late.span());
-    return is_late ? late : Window{start, start};
-  }
-
-  // Whether a library is set up in `op`: cuBLAS once, cuDNN for each shape.
-  bool sets_library_up(std::uint32_t op) {
-    if (op == kNone) return false;
-    const std::string_view name = timeline_.strings[timeline_.ops.name[op]];
-    if (is_of_cudnn(name)) return is_first_of_shape(op);
-    if (!chooses_algorithms(name)) return false;
-    for (std::uint32_t row = 0; row < timeline_.ops.time.size(); ++row) {
-      const bool is_earlier = timeline_.ops.time.start(row) < timeline_.ops.time.start(op);
-      if (timeline_.ops.name[row] == timeline_.ops.name[op] && is_earlier) return false;
-    }
-    return true;
-  }
-
- private:
-  // Times; assumed: set-up takes ten to a thousand times.
-  static constexpr Nanoseconds kFarLonger = 5;
-
-  Nanoseconds start_of(std::uint32_t call) const { return timeline_.calls.time.start(call); }
-  // Since the launch before, on the same thread, or the start of the operator around; 0 without
-  // one.
-  Nanoseconds time_before(std::uint32_t launch) const {
-    constexpr int kMostLooks = 64;
-    auto before = std::ranges::lower_bound(launches_, std::pair(start_of(launch), launch));
-    for (int looks = 0; before != launches_.begin() && looks < kMostLooks; ++looks) {
-      --before;
-      if (timeline_.calls.thread[before->second] != timeline_.calls.thread[launch]) continue;
-      Nanoseconds from = timeline_.calls.time.end(before->second);
-      for (std::uint32_t op = links_.call_op[launch]; op != kNone; op = links_.op_parent[op]) {
-        const bool is_op = links_.kind_of_op(timeline_, op) == RangeKind::operation;
-        const Nanoseconds start = timeline_.ops.time.start(op);
-        if (is_op && start <= start_of(launch)) from = std::max(from, start);
-      }
-      return start_of(launch) - from;
-    }
-    return 0;
-  }
-  static bool is_of_library(std::string_view kernel) {
-    return !parse_kernel_name(kernel).library.empty();
-  }
-  // Milliseconds in a call that loads, or in a kernel's first launch: later ones take microseconds.
-  bool is_cold() const {
-    constexpr Nanoseconds kLong = 5'000'000;
-    if (!is_cold_) {
-      const RuntimeCalls& calls = timeline_.calls;
-      is_cold_ = false;
-      for (std::uint32_t call = 0; call < calls.time.size() && !*is_cold_; ++call) {
-        const CallKind kind = links_.kind_of_call(timeline_, call);
-        const bool loads = kind == CallKind::load || kernels_.contains(call);
-        is_cold_ = kind == CallKind::start_up || (loads && calls.time.duration(call) >= kLong);
-      }
-    }
-    return *is_cold_;
-  }
-  static bool is_of_cudnn(std::string_view name) {
-    return contains(name, "cudnn_") || contains(name, "miopen_");
-  }
-  // On the host these only ask a library, cuDNN or cuBLAS, which keeps its answer for each shape.
-  static bool chooses_algorithms(std::string_view name) {
-    constexpr std::array<std::string_view, 6> kProducts{"aten::mm",      "aten::addmm",
-                                                        "aten::bmm",     "aten::baddbmm",
-                                                        "aten::_int_mm", "aten::_scaled_mm"};
-    return is_of_cudnn(name) || std::ranges::find(kProducts, name) != kProducts.end();
-  }
-  // Without recorded shapes only the first of a name is.
-  bool is_first_of_shape(std::uint32_t op) {
-    const HostOps& ops = timeline_.ops;
-    if (first_of_shape_.empty()) {
-      for (std::uint32_t row = 0; row < ops.time.size(); ++row) {
-        const auto at = first_of_shape_.try_emplace({ops.name[row], ops.arguments[row]}, row).first;
-        if (ops.time.start(row) < ops.time.start(at->second)) at->second = row;
-      }
-    }
-    return first_of_shape_.at({ops.name[op], ops.arguments[op]}) == op;
-  }
-  // Median time of the operators of a name; 0 where too few tell.
-  Nanoseconds usual(std::uint32_t name) {
-    constexpr std::size_t kFewest = 3;
-    const auto [known, is_new] = usual_.try_emplace(name, 0);
-    if (!is_new) return known->second;
-    std::vector<Nanoseconds> times;
-    for (std::uint32_t op = 0; op < timeline_.ops.time.size(); ++op) {
-      if (timeline_.ops.name[op] == name) times.push_back(timeline_.ops.time.duration(op));
-    }
-    if (times.size() < kFewest) return 0;
-    const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-    std::nth_element(times.begin(), middle, times.end());
-    return known->second = *middle;
-  }
-
-  const Timeline& timeline_;
-  const Links& links_;
-  std::vector<std::pair<Nanoseconds, std::uint32_t>> calls_;     // start, call; sorted
-  std::map<std::uint32_t, std::uint32_t> kernels_;               // name by its first launch
-  std::vector<std::pair<Nanoseconds, std::uint32_t>> launches_;  // all; sorted
-  std::vector<std::uint32_t> of_name_;                           // first call of each name; sorted
-  bool has_operators_ = false;
-  mutable std::optional<bool> is_cold_;
-  std::map<std::uint32_t, Nanoseconds> usual_;  // by name
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> first_of_shape_;
 };
 
 class Namer {
@@ -684,28 +449,6 @@ void add_other_work(const Timeline& timeline, const Links& links, std::vector<Ho
   waits.insert(waits.end(), others.begin(), others.end());
 }
 
-void add_short_first_calls(const Timeline& timeline, const Links& links,
-                           std::vector<HostWait>& waits) {
-  constexpr Nanoseconds kShortest = 200'000;
-  const HostOps& ops = timeline.ops;
-  std::map<std::uint32_t, std::uint32_t> first;  // operator by its name
-  for (std::uint32_t op = 0; op < ops.time.size(); ++op) {
-    if (links.kind_of_op(timeline, op) != RangeKind::operation) continue;
-    const auto [at, is_new] = first.try_emplace(ops.name[op], op);
-    if (is_new || ops.time.start(op) < ops.time.start(at->second)) at->second = op;
-  }
-  FirstCalls first_calls(timeline, links);
-  std::vector<HostWait> found;
-  for (const auto& [name, op] : first) {
-    if (ops.time.duration(op) < kShortest) continue;
-    const Window late = first_calls.before_late_launch(op);
-    const auto after = std::ranges::lower_bound(waits, late.start, {}, &HostWait::end);
-    if (late.span() < kShortest || (after != waits.end() && after->start < late.end)) continue;
-    found.push_back({late.start, late.end, IdleCause::module_loading, ops.thread[op], false, op});
-  }
-  waits.insert(waits.end(), found.begin(), found.end());
-}
-
 void set_library_start_apart(const Timeline& timeline, const Links& links,
                              std::vector<HostWait>& waits) {
   const auto allocates = [](const HostWait& wait) {
@@ -717,7 +460,7 @@ void set_library_start_apart(const Timeline& timeline, const Links& links,
     if (!allocates(wait)) continue;
     const bool is_set_up =
         first_calls.sets_library_up(links.call_op[wait.row]) ||
-        takes_far_too_long(timeline, wait) ||
+        takes_far_too_long(timeline, wait) || first_calls.creates_context(wait.row) ||
         (!first_calls.has_operators() && wait.end - wait.start >= kLongStretch &&
          first_calls.next_first_kernel(wait.end, wait.thread, kUnknownLength) != 0);
     if (is_set_up) wait.cause = IdleCause::module_loading;

@@ -14,11 +14,6 @@ namespace rooftile::trace {
 // host_work. `waits` must be disjoint and in order.
 void add_other_work(const Timeline& timeline, const Links& links, std::vector<HostWait>& waits);
 
-// Adds operators that take a fifth of a millisecond or more, and far longer than usual, until they
-// start a kernel for the first time. Where `waits` are, it stays theirs; disjoint and in order.
-void add_short_first_calls(const Timeline& timeline, const Links& links,
-                           std::vector<HostWait>& waits);
-
 // What libraries allocate as they are set up is loading: in the first call of a cuBLAS operator,
 // and of a cuDNN operator at each shape.
 void set_library_start_apart(const Timeline& timeline, const Links& links,

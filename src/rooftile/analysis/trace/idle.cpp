@@ -338,6 +338,12 @@ void GapExplainer::explain_by_host(const Gap& gap, std::uint32_t call) {
     if (at < until) pieces_.push_back({at, until, cause, static_cast<std::uint32_t>(next_)});
     at = until;
   }
+  // What the call itself waits for, as for a module to be loaded.
+  const bool loads = next_ < waits_.size() && waits_[next_].start >= called &&
+                     (is_other_work(waits_[next_].cause) || is_recorders(waits_[next_].cause));
+  if (loads && returned > at) {
+    at = explain_by_waits(at, std::min(returned, gap.end), IdleCause::launch);
+  }
   const Nanoseconds launched = std::clamp(std::max(returned, called + latency_), at, gap.end);
   add_work(at, launched, IdleCause::launch);
   explain_queued(launched, gap.end,

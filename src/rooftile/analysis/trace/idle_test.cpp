@@ -414,6 +414,60 @@ end
   EXPECT_FALSE(explain(first).causes.contains(IdleCause::module_loading));
 }
 
+// A launch takes 700 us, for 300 of which the recording says that it loads; later ones take 5 us.
+TEST(Idle, AFirstLaunchThatIsFarLongerLoads) {
+  const std::string first = R"(
+call main 0us 5us cudaLaunchKernel corr=1
+kernel 7 10us 90us a corr=1
+call main 150us 700us cudaLaunchKernel corr=2
+overhead 200us 300us Runtime Triggered Module Loading
+kernel 7 850us 50us b corr=2
+)";
+  const auto loading = [&](const std::string& kernel) {
+    return explain(first + "repeat 3 every 100us\ncall main 950us 5us cudaLaunchKernel corr=3\n" +
+                   "kernel 7 960us 50us " + kernel + " corr=3\nend\n")
+        .causes.at(IdleCause::module_loading);
+  };
+  EXPECT_EQ(loading("another"), 300'000);
+  EXPECT_EQ(loading("b"), 700'000);
+}
+
+// Each of two kernels that run once takes its operator 300 us to launch, other operators take 10.
+// Where the recording shows that CUDA starts, those are first calls.
+TEST(Idle, OperatorsOfKernelsThatRunOnceLoadInAColdRecording) {
+  const std::string start = "call main 0us 10us cuInit\n";
+  const std::string usual = R"(
+repeat 9 every 100us
+op main 100us 30us aten::add
+call main 110us 5us cudaLaunchKernel corr=9
+kernel 7 120us 20us add corr=9
+end
+)";
+  const std::string once = R"(
+op main 2000us 310us aten::conv_a
+call main 2300us 5us cudaLaunchKernel corr=1
+kernel 7 2310us 20us conv_a corr=1
+op main 3000us 310us aten::conv_b
+call main 3300us 5us cudaLaunchKernel corr=2
+kernel 7 3310us 20us conv_b corr=2
+)";
+  EXPECT_EQ(explain(start + usual + once).causes.at(IdleCause::module_loading), 600'000);
+  EXPECT_FALSE(explain(usual + once).causes.contains(IdleCause::module_loading));
+}
+
+// The first allocation creates CUDA's context.
+TEST(Idle, TheFirstAllocationIsSetUp) {
+  const std::string text = R"(
+call main 0us 50ms cudaMalloc
+call main 50ms 4us cudaMalloc
+call main 50010us 5us cudaLaunchKernel corr=1
+kernel 7 50020us 10us a corr=1
+)";
+  const Causes causes = explain(text).causes;
+  EXPECT_EQ(causes.at(IdleCause::allocator), 4'000);
+  EXPECT_EQ(causes.at(IdleCause::module_loading), 50'000'000);
+}
+
 // Windows' driver keeps launches for up to some milliseconds.
 TEST(Idle, LaunchesThatTheDriverKeepsAreLaunches) {
   const std::string late = R"(

@@ -264,8 +264,23 @@ std::optional<StepApart> slower_than(std::span<const StepTimes> others, const St
   return StepApart{.duration = to_seconds(length_of(step)), .part = most.part, .beyond = most.time};
 }
 
+// A step that is much shorter than the others, which are alike: the GPU still had work from before
+// the recording, or the input was another one.
+std::optional<StepApart> shorter_than(std::span<const StepTimes> others, const StepTimes& step) {
+  constexpr double kMuchShorter = 0.6, kAlike = 1.2;
+  std::vector<Nanoseconds> lengths;
+  for (const StepTimes& one : others) lengths.push_back(length_of(one));
+  const auto usual = static_cast<double>(median(lengths));
+  const Nanoseconds length = length_of(step);
+  const bool are_alike = std::ranges::all_of(lengths, [&](Nanoseconds one) {
+    return static_cast<double>(one) * kAlike >= usual && static_cast<double>(one) <= kAlike * usual;
+  });
+  if (!are_alike || static_cast<double>(length) > kMuchShorter * usual) return std::nullopt;
+  return StepApart{.duration = to_seconds(length)};
+}
+
 // Ends that take much longer than the steps between. Behind a first step that does, one as long as
-// two of the others belongs to the start, too.
+// two of the others belongs to the start, too. So does a first one that is much shorter.
 void slow_ends(StepMarks& marks, std::vector<Nanoseconds>& bounds, const Timeline& timeline,
                const GpuTrack& track, const std::vector<IdlePiece>& pieces, StepsApart& apart) {
   constexpr std::size_t kFewest = 4;
@@ -278,15 +293,22 @@ void slow_ends(StepMarks& marks, std::vector<Nanoseconds>& bounds, const Timelin
       steps = steps.first(steps.size() - 1);
     }
   }
-  const bool has_many = times.size() >= kFewest && !apart.first;
+  const bool was_apart = apart.first.has_value();
+  const bool has_many = times.size() >= kFewest;
   for (bool is_first = true; steps.size() > 1; is_first = false) {
     const auto slow = slower_than(steps.subspan(1), steps.front());
     if (!slow) break;
-    const bool is_far = is_first || UsualStep(steps.subspan(1)).is_twice_as_long(steps.front());
-    if (!is_of_start(*slow) && !(has_many && is_far)) break;
+    const bool is_twice = UsualStep(steps.subspan(1)).is_twice_as_long(steps.front());
+    const bool is_far = has_many ? is_first || is_twice : is_first && is_twice && steps.size() > 2;
+    if (!is_of_start(*slow) && !(is_far && !was_apart)) break;
     add_apart(apart.first, *slow);
     take_first(marks, bounds);
     steps = steps.subspan(1);
+  }
+  if (apart.first || steps.size() < kFewest) return;
+  if (const auto short_one = shorter_than(steps.subspan(1), steps.front())) {
+    apart.first = short_one;
+    take_first(marks, bounds);
   }
 }
 

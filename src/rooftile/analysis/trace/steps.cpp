@@ -105,6 +105,7 @@ class LaunchOrder {
     for (const Launched& one : launched_) rows_.push_back(one.second);
   }
 
+  std::span<const std::uint32_t> all() const { return rows_; }
   std::span<const std::uint32_t> within(const Window& window) const {
     const auto from = std::ranges::lower_bound(launched_, window.start, {}, &Launched::first);
     const auto to = std::ranges::lower_bound(launched_, window.end, {}, &Launched::first);
@@ -292,6 +293,103 @@ StepMarks steps_of_repetition(const Timeline& timeline, const Links& links, cons
   return steps_of_rounds(timeline, track.rows, *repetition);
 }
 
+// Whether the recording has operators of a framework.
+bool has_operators(const Timeline& timeline, const Links& links) {
+  for (std::uint32_t op = 0; op < timeline.ops.time.size(); ++op) {
+    if (links.kind_of_op(timeline, op) == RangeKind::operation) return true;
+  }
+  return false;
+}
+
+// What the GPU was given to do between two waits of the host for it: equal work has one id.
+struct Block {
+  std::size_t first = 0, last = 0;  // of the launch order
+  std::size_t id = 0;
+};
+
+// Waits of the host for the GPU that may end a round of a loop; within an operator, as in one that
+// reads a size back, they are a layer's.
+std::vector<Nanoseconds> waits_of_loops(const Timeline& timeline, const Links& links,
+                                        const GpuTrack& track, bool is_plain) {
+  std::vector<Nanoseconds> waits;
+  for (std::uint32_t call = 0; call < timeline.calls.time.size(); ++call) {
+    const std::uint32_t op = links.call_op[call];
+    const bool is_outside = op == kNone || timeline.ops.kind[op] == HostKind::annotation;
+    if (is_wait(links.kind_of_call(timeline, call)) && is_outside) {
+      waits.push_back(timeline.calls.time.end(call));
+    }
+  }
+  for (const std::uint32_t row : track.rows) {
+    const std::uint32_t call = links.gpu_call[row];
+    const bool blocks =
+        call != kNone && links.kind_of_call(timeline, call) == CallKind::blocking_copy;
+    if (is_plain && blocks) waits.push_back(timeline.calls.time.end(call));
+  }
+  std::ranges::sort(waits);
+  return waits;
+}
+
+std::vector<Block> blocks_between(const std::vector<Nanoseconds>& waits, const Timeline& timeline,
+                                  const LaunchOrder& order) {
+  std::map<std::vector<std::uint32_t>, std::size_t> ids;
+  std::vector<Block> blocks;
+  std::size_t first = 0;
+  Nanoseconds from = std::numeric_limits<Nanoseconds>::min();
+  for (const Nanoseconds until : waits) {
+    const auto rows = order.within({from, until});
+    from = until;
+    if (rows.empty()) continue;
+    const std::size_t id = ids.try_emplace(names_of(timeline, rows), ids.size()).first->second;
+    blocks.push_back({first, first + rows.size(), id});
+    first += rows.size();
+  }
+  return blocks;
+}
+
+// The rounds of a loop of the program: equal work, each followed by a wait of the host, that is
+// most of what the GPU did.
+StepMarks steps_of_loop(const Timeline& timeline, const Links& links, const GpuTrack& track) {
+  constexpr std::size_t kMostBlocks = 8;  // of a round
+  constexpr std::size_t kMany = 10;       // rounds: beside half as much that happens once
+  const LaunchOrder order(timeline, links, track);
+  const bool is_plain = !has_operators(timeline, links);
+  const std::vector<Block> blocks =
+      blocks_between(waits_of_loops(timeline, links, track, is_plain), timeline, order);
+  const auto rows = order.all();
+  const auto kernel_time = [&](std::size_t first, std::size_t last) {
+    Nanoseconds sum = 0;
+    for (const std::uint32_t row : rows.subspan(first, last - first)) {
+      if (timeline.gpu.kind[row] == GpuKind::kernel) sum += timeline.gpu.time.duration(row);
+    }
+    return sum;
+  };
+  const Nanoseconds all = kernel_time(0, rows.size());
+  for (std::size_t period = 1; period <= kMostBlocks; ++period) {
+    for (std::size_t begin = 0; begin + kFewestRounds * period <= blocks.size();) {
+      std::size_t end = begin + period;
+      while (end < blocks.size() && blocks[end].id == blocks[end - period].id) ++end;
+      const std::size_t count = (end - begin) / period;
+      const std::size_t last = begin + count * period - 1;
+      const Nanoseconds inside = kernel_time(blocks[begin].first, blocks[last].last);
+      const std::size_t activities = blocks[last].last - blocks[begin].first;
+      const auto round = rows.subspan(blocks[begin].first, activities / count);
+      const bool is_most = 4 * inside >= 3 * all || (count >= kMany && 2 * inside >= all &&
+                                                     4 * activities >= 3 * rows.size());
+      if (count >= kFewestRounds && inside > 0 && is_most &&
+          (is_plain || is_step(timeline, round))) {
+        std::vector<Nanoseconds> marks;
+        for (std::size_t k = 0; k < count && k < kMostSteps; ++k) {
+          marks.push_back(timeline.gpu.time.start(rows[blocks[begin + k * period].first]));
+        }
+        marks.push_back(timeline.gpu.time.end(rows[blocks[last].last - 1]));
+        return {StepSource::repetition, between(marks), {}};
+      }
+      begin = std::max(begin + 1, end - period);
+    }
+  }
+  return {};
+}
+
 // Time of the kernels of the first step that start before then.
 Nanoseconds work_before(Nanoseconds until, const std::vector<Window>& steps,
                         const Timeline& timeline, const Links& links) {
@@ -431,6 +529,8 @@ StepMarks find_steps(const Timeline& timeline, const Links& links, const GpuTrac
   // Periods within the one step that an engine names are its layers.
   if (!ranges_of(timeline, links, RangeKind::engine_step).empty()) return {};
   marks = steps_of_repetition(timeline, links, track, ends_early(lost_work(timeline, links)));
+  if (marks.source != StepSource::none) return marks;
+  marks = steps_of_loop(timeline, links, track);
   if (marks.source != StepSource::none) return marks;
   return named.steps.empty() ? StepMarks{} : named;
 }

@@ -43,6 +43,46 @@ kernel 7 31us 9us after corr=2
   EXPECT_EQ(found.window, (Window{0, 30'000}));  // until the kernel that the steps launched is done
 }
 
+// A program's own loop: the same two kernels, and a wait for them. What comes before and after is
+// done once.
+TEST(Steps, RoundsOfALoopThatWaits) {
+  const std::string loop = R"(
+copy 7 0us 10us HtoD corr=90
+call main 0us 5us cudaMemcpy corr=90
+repeat 4 every 100us
+call main 100us 5us cudaLaunchKernel corr=1
+call main 110us 5us cudaLaunchKernel corr=2
+kernel 7 110us 20us seed corr=1
+kernel 7 130us 40us fit corr=2
+call main 120us 52us cudaEventSynchronize
+end
+call main 600us 5us cudaLaunchKernel corr=91
+kernel 7 610us 10us sum corr=91
+copy 7 620us 10us DtoH corr=92
+call main 615us 16us cudaMemcpy corr=92
+)";
+  const Found found = find(loop.c_str());
+  EXPECT_EQ(found.marks.source, StepSource::repetition);
+  EXPECT_EQ(found.marks.steps,
+            (std::vector<Window>{
+                {110'000, 210'000}, {210'000, 310'000}, {310'000, 410'000}, {410'000, 470'000}}));
+}
+
+// A layer that reads a size back within its operator is no step.
+TEST(Steps, WaitsWithinOperatorsEndNoRound) {
+  const std::string layers = R"(
+repeat 4 every 100us
+op main 100us 90us aten::nonzero id=1
+call main 100us 5us cudaLaunchKernel corr=1 id=1
+call main 110us 5us cudaLaunchKernel corr=2 id=1
+kernel 7 110us 20us count corr=1
+kernel 7 130us 40us select corr=2
+call main 120us 52us cudaStreamSynchronize id=1
+end
+)";
+  EXPECT_TRUE(find(layers.c_str()).marks.steps.empty());
+}
+
 // What was launched before outlasts, on another stream, most of what the step launches.
 TEST(Steps, BeginWithTheirOwnWorkBesideALongKernel) {
   const Found found = find(R"(

@@ -728,6 +728,43 @@ kernel 7 702.02ms 90ms sgemm corr=2
   EXPECT_DOUBLE_EQ(table_steps(summary), 1);
 }
 
+// Whatever makes it so long.
+TEST(Summarize, OfThreeStepsTheFirstIsSetApartWhereItIsTwiceAsLong) {
+  const auto first_apart = [](int first) {
+    return summary_of(fmt::format(R"(
+mark main 0ms {0}ms ProfilerStep#0
+call main 1ms 10us cudaLaunchKernel corr=1
+kernel 7 1.02ms 10ms sgemm corr=1
+repeat 2 every 12ms
+mark main {0}ms 12ms ProfilerStep#{{i}}
+call main {1}ms 10us cudaLaunchKernel corr=2
+kernel 7 {1}.02ms 10.9ms sgemm corr=2
+end
+)",
+                                  first, first + 1))
+        .steps.first_apart.has_value();
+  };
+  EXPECT_TRUE(first_apart(40));
+  EXPECT_FALSE(first_apart(20));
+}
+
+// The GPU still has work from before in its queue, the host launches without waiting for anything.
+TEST(Summarize, AFirstStepThatIsMuchShorterIsSetApart) {
+  const TraceSummary summary = summary_of(R"(
+mark main 0ms 30ms ProfilerStep#0
+call main 1ms 10us cudaLaunchKernel corr=1
+kernel 7 1.02ms 28.9ms sgemm corr=1
+repeat 3 every 80ms
+mark main 30ms 80ms ProfilerStep#{i}
+call main 81ms 10us cudaLaunchKernel corr=2
+kernel 7 81.02ms 28.9ms sgemm corr=2
+end
+)");
+  EXPECT_EQ(summary.steps.durations.size(), 3U);
+  ASSERT_TRUE(summary.steps.first_apart);
+  EXPECT_NEAR(us(summary.steps.first_apart->duration), 30'000, 1e-3);
+}
+
 TEST(Summarize, EveryStepWithAStartIsSetApartWhileOneRemains) {
   const TraceSummary summary = summary_of(R"(
 mark main 0ms 100ms ProfilerStep#0

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "rooftile/analysis/trace/first_calls.h"
 #include "rooftile/analysis/trace/host_work.h"
 #include "rooftile/analysis/trace/next_launch.h"
 #include "rooftile/analysis/trace/windows.h"
@@ -254,7 +255,7 @@ std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links,
   set_library_start_apart(timeline, links, waits);
   add_other_work(timeline, links, waits);
   waits = with_sleeps(timeline, disjoint(std::move(waits)));
-  add_short_first_calls(timeline, links, waits);
+  add_first_calls(timeline, links, waits);
   return disjoint(std::move(waits));
 }
 
