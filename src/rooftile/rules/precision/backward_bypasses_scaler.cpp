@@ -42,6 +42,23 @@ bool has_scaled_backward(const std::vector<ScalingEvent>& events, std::size_t st
   return false;
 }
 
+// Whether code between the two calls handles gradients itself, which a scale changes.
+bool uses_gradients_between(const ScaledPass& pass, const Call& backward, const Call& step) {
+  const Loop* loop = pass.iteration->loop;
+  const FunctionDef* function = pass.iteration->function;
+  if (loop == nullptr && function == nullptr) return false;
+  bool uses = false;
+  for_statements(loop != nullptr ? loop->statement->body : function->body,
+                 [&](const Statement& statement) {
+                   const bool is_between = statement.file == backward.file &&
+                                           statement.range.begin > backward.open_paren &&
+                                           statement.range.end < step.open_paren;
+                   uses = uses || (is_between && (uses_name(statement.target, {"grad"}) ||
+                                                  uses_name(statement.value, {"grad"})));
+                 });
+  return uses;
+}
+
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
@@ -54,12 +71,13 @@ std::vector<Finding> find(const SourceFacts& facts) {
       const ScalingEvent* last = backward_before(events, i);
       if (last == nullptr || last->kind != ScalingKind::backward) continue;
       const Call& backward = *last->at->call;
+      const Call& step = *events[i].at->call;
       if (has_scaled_backward(events, i) || !seen.insert(&backward).second) continue;
-      const std::string scaler = code_text(*events[i].at->call->file, events[i].scaler);
+      const std::string scaler = code_text(*step.file, events[i].scaler);
       const std::string loss = receiver_text(backward);
       Fix fix{fmt::format("Call {}.scale({}).backward()", scaler, loss),
               Exactness::changes_numerics};
-      if (backward.function == events[i].at->call->function) {
+      if (backward.function == step.function && !uses_gradients_between(pass, backward, step)) {
         add_edit(replace(*backward.file, backward.receiver->range,
                          fmt::format("{}.scale({})", scaler, loss)),
                  fix);
@@ -72,8 +90,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
               loss, scaler),
           std::move(fix));
       finding.evidence = {
-          Evidence::found(
-              fmt::format("scaler.step at {}", place_text(*events[i].at->call, *backward.file))),
+          Evidence::found(fmt::format("scaler.step at {}", place_text(step, *backward.file))),
           Evidence::published("unscales the gradients first",
                               "PyTorch torch.amp, GradScaler.step")};
       findings.push_back(std::move(finding));
