@@ -26,10 +26,13 @@ rooftile::Result<FixResult> fix(const std::string& bytes) {
   return rooftile::fix_scripts(paths, options);
 }
 
+// Edits that would bring forth another finding are given up: made scripts often have two mistakes
+// of which one hides the other.
 void require_known_problems(const FixResult& result) {
   for (const std::string& problem : result.problems) {
     const bool known = problem.ends_with("has syntax errors") || problem.ends_with("without end") ||
-                       problem.ends_with("not UTF-8 where a fix would edit");
+                       problem.ends_with("not UTF-8 where a fix would edit") ||
+                       problem.find("would have a new finding after its fixes") != problem.npos;
     if (!known) std::abort();
   }
 }
