@@ -659,7 +659,7 @@ std::string own_kernels_line(const Report& report) {
   const bool is_named =
       is_told(report, [&](const Finding& one) { return one.location.node == longest->name; });
   if (is_named) return "";
-  const std::string name = quoted(function_of_kernel(longest->name));
+  const std::string name = rooftile::quoted(function_of_kernel(longest->name));
   return fmt::format(
       "The program's own kernels, which no rule looks into, take {} of the time, {} alone {}: see "
       "ncu --kernel-name {}.",
