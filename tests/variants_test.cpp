@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <map>
 
 #include "rooftile/base/text.h"
 #include "spec_cases.h"
@@ -24,19 +25,28 @@ constexpr int kStepsOfScript = 4, kSteps = 2;                // changes of a var
 constexpr std::array kDevices{"h100_sxm", "a100_sxm_80gb", "v100_sxm2", "t4", "p100_sxm2",
                               "rtx_3090", "l40s",          "b200",      "p4", "rtx_5090"};
 
-// Scripts of all specs: statements of one come into others.
-const std::vector<std::string>& donors() {
-  static const std::vector<std::string> texts = [] {
-    std::vector<std::string> found;
+// Scripts of all specs, by hash, whose statements come into others.
+const std::map<std::uint32_t, std::string>& donors() {
+  static const std::map<std::uint32_t, std::string> texts = [] {
+    std::map<std::uint32_t, std::string> found;
     for (const fs::path& file : spec_files()) {
       for (SpecCase& one : cases_of(file)) {
         take_marks(*find_rule(one.rule), one.scripts);
-        for (ScriptFile& script : one.scripts) found.push_back(std::move(script.text));
+        for (ScriptFile& script : one.scripts) {
+          const std::uint32_t key = hash_of(script.text);
+          found.emplace(key, std::move(script.text));
+        }
       }
     }
     return found;
   }();
   return texts;
+}
+
+// The next one by hash: a new spec changes few choices.
+const std::string& donor_for(std::uint32_t seed, std::uint32_t step) {
+  const auto found = donors().lower_bound(hash_of(fmt::format("{} {}", seed, step)));
+  return found == donors().end() ? donors().begin()->second : found->second;
 }
 
 // Without comments: they mark findings.
@@ -61,8 +71,8 @@ struct Variant {
 Variant script_variant(const std::string& script, std::uint32_t seed) {
   Variant variant{script, ""};
   for (std::uint32_t step = 0; step < kStepsOfScript; ++step) {
-    const std::string& donor = donors()[(seed + step * 7919) % donors().size()];
-    const auto parts = fuzzing::parts_of(variant.text), others = fuzzing::parts_of(donor);
+    const auto parts = fuzzing::parts_of(variant.text);
+    const auto others = fuzzing::parts_of(donor_for(seed, step));
     if (!parts || !others) break;
     variant.take(fuzzing::ScriptMutator(*parts, *others, seed + step).mutate());
   }
