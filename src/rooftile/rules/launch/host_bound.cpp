@@ -27,7 +27,8 @@ Kernels shorter than that leave the GPU waiting for the next launch.
 ## How to fix
 More work per launch: a larger batch. Fewer launches: `torch.compile`, fused optimizers. Cheaper
 launches: `torch.compile(mode="reduce-overhead")` or CUDA graphs, for static shapes; of a serving
-engine its own option for CUDA graphs. Where the
+engine its own option for CUDA graphs. Under FSDP, which gathers weights between the blocks: the blocks compiled,
+fewer and larger units. Where the
 kernels are long, something else keeps the host busy between launches: profile the Python code.
 
 ## How the saving is estimated
@@ -95,6 +96,13 @@ Range<Seconds> saving_of(const TraceSummary& trace) {
   return {slows_host(trace) ? Seconds(0) : 0.5 * most, 0.75 * most, most};
 }
 
+// FSDP gathers and frees weights between the blocks, which no graph records.
+bool is_sharded(const TraceSummary& trace) {
+  return std::ranges::any_of(trace.annotations, [](const PlaceUse& range) {
+    return range.name.starts_with("FSDP::") || range.name.starts_with("FullyShardedDataParallel.");
+  });
+}
+
 Fix propose(const TraceSummary& trace, double short_share) {
   const bool is_torch = uses_torch(trace);
   if (short_share < kMostlyShort) {
@@ -124,6 +132,12 @@ Fix propose(const TraceSummary& trace, double short_share) {
   if (!is_torch) {
     return {"Capture the launches in a CUDA graph, fuse small kernels, or use larger batches",
             Exactness::exact_arithmetic};
+  }
+  if (is_sharded(trace)) {
+    return {
+        "Compile the blocks that FSDP wraps (torch.compile), make its units fewer and larger, or "
+        "use a larger batch",
+        Exactness::exact_arithmetic};
   }
   return {
       "torch.compile(mode=\"reduce-overhead\") or CUDA graphs where shapes are static, or a "

@@ -28,7 +28,9 @@ long as the queue holds out, and all of its time after that.
 ## How to fix
 Take it off the thread that launches: into the loader's worker processes, or a thread that works one step
 ahead. Work whose result does not change belongs before the loop. Launch the next step's kernels first,
-then do the work while they run.
+then do the work while they run. Code that torch.compile made should run as it was recorded: where its host
+part takes long, it is compiled or its CUDA graph recorded again, which `TORCH_LOGS=recompiles,cudagraphs`
+tells.
 
 ## How the saving is estimated
 High: the GPU's idle time that follows from it. Low: half of that, because the next thing that holds the
@@ -56,6 +58,11 @@ constexpr double kLongShare = 0.1;        // of a recording without steps
 
 bool is_operator(const HostWorkUse& work) { return work.name.find("::") != std::string::npos; }
 
+// The ranges around what torch.compile made, whose own time is guards, compiling and recording.
+bool is_compiled(std::string_view name) {
+  return name.starts_with("CompiledFunction") || name.starts_with("Torch-Compiled Region");
+}
+
 Fix propose(const TraceSummary& trace, const HostWorkUse& work) {
   // DistributedDataParallel packs a module's buffers to broadcast them before each forward pass.
   if (work.name.find("flatten_dense_tensors") != std::string::npos) {
@@ -65,6 +72,12 @@ Fix propose(const TraceSummary& trace, const HostWorkUse& work) {
         Exactness::changes_training};
   }
   if (auto fix = made_on_gpu(work.name)) return *std::move(fix);
+  if (is_compiled(work.name)) {
+    return {
+        "Let the compiled code run as it was recorded: TORCH_LOGS=recompiles,cudagraphs tells why "
+        "it is compiled, or its CUDA graph recorded, again",
+        Exactness::bit_exact};
+  }
   if (is_operator(work)) {
     return {
         "Call this operator less often or once before the loop, or give it data on the GPU: it "

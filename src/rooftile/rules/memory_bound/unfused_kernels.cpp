@@ -5,6 +5,7 @@
 #include "rooftile/analysis/trace/attention_parts.h"
 #include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"
+#include "rooftile/rules/triton.h"
 
 namespace rooftile {
 namespace memory_bound_unfused_kernels_rule {
@@ -35,6 +36,7 @@ What other kernels or the host hide is taken off.
 - A program that GEMMs dominate gains little, and compiling takes a minute or more. Less than a twentieth of the
   step is information.
 - Shapes that change from step to step compile again and again.
+- GPUs before Volta: what torch.compile makes does not run there.
 
 ## Evidence
 - NVIDIA, Memory-Limited Layers User's Guide: the time of these operations goes with the bytes.
@@ -90,6 +92,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
 }
 
 std::vector<Finding> check(const RuleInput& input) {
+  if (!runs_triton(input.device())) return {};
   return judge_ranks(input.workload.traces, judge);
 }
 

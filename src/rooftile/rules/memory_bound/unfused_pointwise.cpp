@@ -12,6 +12,7 @@
 #include "rooftile/rules/group_finding.h"
 #include "rooftile/rules/replacement.h"
 #include "rooftile/rules/thresholds.h"
+#include "rooftile/rules/triton.h"
 
 namespace rooftile {
 
@@ -54,6 +55,7 @@ launches are not counted.
   runtime, which fuses as it loads: not reported. Of PyTorch's exports, calls that the exporter wrote
   out count as the one kernel that they are.
 - Decode steps of configs are those of a serving engine, which has fused kernels: not reported.
+- GPUs before Volta: what torch.compile makes does not run there.
 - Networks dominated by large GEMMs gain little: published steps of an 8-billion-parameter
   model ran at 0.93 to 0.98 of eager speed when compiled.
 - Compiling takes tens of seconds to minutes, which short jobs do not earn back.
@@ -226,6 +228,7 @@ std::string message_of(const Runs& runs) {
 std::vector<Finding> check_operations(const RuleInput& input) {
   // A runtime fuses them as it loads, and so does an engine.
   if (input.workload.graph == GraphKind::runtime || input.workload.mode == Mode::decode) return {};
+  if (!runs_triton(input.device())) return {};
   const Runs runs = collect_runs(input);
   if (runs.group.ops.empty() || runs.group.time_share < kMinToKnow) return {};
   const TimeEstimate before = total_time(input, runs.group);
