@@ -7,6 +7,8 @@
 #include "rooftile/analysis/trace/collectives.h"
 #include "rooftile/analysis/trace/gain.h"
 #include "rooftile/analysis/trace/op_gain.h"
+#include "rooftile/base/mangled_name.h"
+#include "rooftile/base/text.h"
 
 namespace rooftile {
 namespace {
@@ -70,12 +72,16 @@ std::vector<CollectiveRow> collective_rows(const Workload& workload, const Devic
   if (workload.traces.empty()) return {};
   const TraceSummary& trace = workload.traces.front();
   const std::vector<SharedCollective> shared = shared_collectives(workload.traces);
-  using Key = std::tuple<std::optional<CollectiveKind>, double, std::int64_t>;
+  // Of unknown size only those of one kernel are alike; NCCL's are told by their kind.
+  using Key = std::tuple<std::optional<CollectiveKind>, double, std::int64_t, std::string>;
   std::map<Key, Group> groups;
   for (const CollectiveUse& use : trace.collectives) {
     const std::optional<Bytes> bytes = message_bytes(use);
-    Group& group = groups[{kind_of(use), bytes ? bytes->value() : 0, use.shape.group_size}];
+    const bool is_named = !bytes && !contains(lower(use.kernel), "nccl");
+    const std::string kernel = is_named ? function_of_kernel(use.kernel) : "";
+    Group& group = groups[{kind_of(use), bytes ? bytes->value() : 0, use.shape.group_size, kernel}];
     group.row.kind = kind_words(kind_of(use));
+    if (is_named) group.row.kind += " (" + kernel + ")";
     group.row.bytes = bytes;
     group.row.ranks = use.shape.group_size;
     group.row.per_pass += static_cast<double>(use.count) / recorded_steps(trace);

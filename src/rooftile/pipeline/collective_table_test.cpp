@@ -62,6 +62,19 @@ TEST(CollectiveTable, TheShortestOfTheRanksIsTheTransfer) {
   EXPECT_FALSE(rows[0].link_share);
 }
 
+// Of unknown size runs of two kernels are two collectives.
+TEST(CollectiveTable, KernelsOfUnknownSizesAreApart) {
+  TraceSummary trace = rank_of(0, {microseconds(100), microseconds(400), microseconds(110)});
+  trace.collectives[0].shape = {};
+  trace.collectives[0].kernel = "deep_ep::internode_ll::dispatch";
+  trace.collectives.push_back(trace.collectives[0]);
+  trace.collectives[1].kernel = "deep_ep::internode_ll::combine";
+  const auto rows = collective_rows(measured_workload({trace}), nullptr);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].kind, "all-to-all (combine)");
+  EXPECT_EQ(rows[1].kind, "all-to-all (dispatch)");
+}
+
 TEST(CollectiveTable, TheSmallestShareARow) {
   Report report;
   for (int i = 0; i < 10; ++i) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "rooftile/analysis/trace/benchmarks.h"
 #include "rooftile/analysis/trace/steady.h"
@@ -13,6 +12,7 @@
 #include "rooftile/formats/python/folder.h"
 #include "rooftile/reports/trace_words.h"
 #include "rooftile/workload/source_facts.h"
+#include "rooftile/workload/unknown_kernels.h"
 
 namespace rooftile {
 namespace {
@@ -39,33 +39,37 @@ std::string scripts_not_judged_because(const source::SourceFacts& facts,
 }
 
 // Where most of the kernel time is of kernels that rules know nothing of.
-std::string unknown_kernels(const TraceSummary& trace) {
+std::string no_rule_for_kernels(const TraceSummary& trace) {
   constexpr double kMost = 0.5;
-  Seconds all, graphs, unknown;
-  const KernelUse* largest = nullptr;
-  const auto add = [&](const KernelUse& kernel) {
-    all += kernel.time;
-    if (kernel.facts.kernel_class != KernelClass::unknown) return;
-    const bool is_graph = kernel.name == kWholeGraph;
-    (is_graph ? graphs : unknown) += kernel.time;
-    if (!is_graph && (largest == nullptr || kernel.time > largest->time)) largest = &kernel;
-  };
-  for (const OpUse& use : trace.ops) std::ranges::for_each(use.kernels, add);
-  std::ranges::for_each(trace.orphans, add);
-  if (graphs + unknown <= kMost * all) return "";
-  if (graphs >= unknown) {
+  const UnknownKernels unknown = unknown_kernels(trace);
+  const Seconds all = unknown.all;
+  if (unknown.graphs + unknown.own <= kMost * all) return "";
+  if (unknown.graphs >= unknown.own) {
     return fmt::format(
         "{} of the kernel time is in CUDA graphs whose kernels were not recorded: record with nsys "
         "profile --cuda-graph-trace=node",
-        share_text(graphs / all));
+        share_text(unknown.graphs / all));
   }
   constexpr double kMuch = 0.1;  // of the span, for a look into the kernel
-  const std::string name = short_kernel_name(largest->name);
+  const KernelUse& longest = *unknown.longest;
+  const std::string name = short_kernel_name(longest.name);
   return fmt::format(
       "{} of the kernel time is in the program's own kernels, which no rule looks into, {} of it "
       "in {}{}",
-      share_text(unknown / all), share_text(largest->time / unknown), name,
-      largest->time < kMuch * trace.time.span ? "" : ": see ncu --kernel-name " + name);
+      share_text(unknown.own / all), share_text(longest.time / unknown.own), name,
+      longest.time < kMuch * trace.time.span ? "" : ": see ncu --kernel-name " + name);
+}
+
+// Where the GPU does little but copy.
+std::string mostly_copies(const TraceSummary& trace) {
+  constexpr double kMostly = 0.5;  // of the span
+  const Seconds time = trace.time.exposed_copy - trace.time.exposed_fill;
+  if (time <= kMostly * trace.time.span) return "";
+  const std::string copies = transfers_words(trace);
+  if (copies.empty()) return "";
+  return fmt::format(
+      "for {} of the time the GPU only copies ({}): fewer bytes, or computation beside the copies",
+      share_text(time / trace.time.span), copies);
 }
 
 // Why silence about a trace does not mean that all is well; empty where it does. The shares are
@@ -82,7 +86,8 @@ std::string too_little_seen(const TraceSummary& trace) {
   if (trace.kernels == 0) return "no kernel was recorded";
   const Seconds span = trace.time.span;
   if (!is_mostly_set_up(trace)) {
-    if (std::string reason = unknown_kernels(trace); !reason.empty()) return reason;
+    if (std::string reason = mostly_copies(trace); !reason.empty()) return reason;
+    if (std::string reason = no_rule_for_kernels(trace); !reason.empty()) return reason;
   }
   if (span <= Seconds()) return "";
   if (is_mostly_unexplained(trace) && trace.time_slice > Seconds()) {

@@ -164,5 +164,20 @@ end
   EXPECT_THAT(report.not_judged_because, testing::HasSubstr("record after a warm-up"));
 }
 
+// The kernel is of no use to look into: its copies take the time.
+TEST(NotJudged, CopiesThatTakeTheTimeAreTheReason) {
+  const Report report = report_of(R"(
+format Nsight Systems
+call main 0us 5us cudaLaunchKernel corr=1
+kernel 7 10us 500us add(float*) corr=1 grid=2000,1,1 block=256,1,1
+call main 20us 2500us cudaMemcpy corr=2
+copy 7 520us 2000us DtoH pageable bytes=6000000 corr=2
+)");
+  EXPECT_THAT(
+      report.not_judged_because,
+      testing::HasSubstr("of the time the GPU only copies (6.00 MB to the host at 3.00 GB/s, "
+                         "pageable)"));
+}
+
 }  // namespace
 }  // namespace rooftile

@@ -13,6 +13,7 @@
 #include "rooftile/base/mangled_name.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
+#include "rooftile/workload/unknown_kernels.h"
 
 namespace rooftile {
 namespace {
@@ -410,6 +411,14 @@ std::string host_line(const TraceSummary& trace) {
                      time_text(trace.queue->delay.median));
 }
 
+// Whether the GPU had much work in its queue as the recording began, and waits for the host now:
+// recording slows the host.
+bool is_slowed(const TraceSummary& trace) {
+  constexpr double kMuch = 0.3, kLimits = 0.1;  // of a pass; of the span
+  const Seconds host = idle_of(trace, IdleCause::launch) + idle_of(trace, IdleCause::host_work);
+  return trace.leftover_time > kMuch * pass_time(trace) && host > kLimits * trace.time.span;
+}
+
 // Where the program's own code on the CPU is what the GPU waits for, and nothing names it.
 std::string own_code_line(const TraceSummary& trace) {
   constexpr double kLimits = 0.1;  // of the span
@@ -423,8 +432,8 @@ std::string own_code_line(const TraceSummary& trace) {
       "The GPU idles {} of the time while the host is in no call of CUDA{}, but in code "
       "of its own, input or sleep: {}.",
       share_text(own / trace.time.span), is_torch ? " and no operator" : "",
-      trace.format == "Kineto" && !trace.has_stacks ? "with_stack=True would show what"
-                                                    : "profile the CPU");
+      is_torch && !trace.has_stacks && !is_slowed(trace) ? "with_stack=True would show what"
+                                                         : "profile the CPU");
 }
 
 // Where something outside sets the pace, no saving makes the program faster.
@@ -562,8 +571,11 @@ std::vector<std::string> remarks(const TraceSummary& trace) {
   }
   if (trace.leftover_kernels > 0) {
     lines.push_back(fmt::format(
-        "{} kernels ({}) were launched before the trace began: they are in no step and no table.",
-        trace.leftover_kernels, time_text(trace.leftover_time)));
+        "{} kernels ({}) were launched before the trace began: they are in no step and no table.{}",
+        trace.leftover_kernels, time_text(trace.leftover_time),
+        is_slowed(trace) ? " So far was the host ahead, which is late now: recording slows it. "
+                           "Compare with the time of a step without the profiler."
+                         : ""));
   }
   std::erase(lines, "");
   return lines;
@@ -585,27 +597,19 @@ std::string busy_words(const TraceSummary& trace) {
 // "1,353 kernels a step, 223 ms; 0 % of kernel time unclassified."
 std::string kernels_line(const TraceSummary& trace) {
   const double steps = window_steps(trace), each = 1 / table_steps(trace);
-  Seconds all, graphs, unknown;
-  const auto add = [&](const KernelUse& kernel) {
-    all += kernel.time;
-    if (kernel.name == kWholeGraph) {
-      graphs += kernel.time;
-    } else if (kernel.facts.kernel_class == KernelClass::unknown) {
-      unknown += kernel.time;
-    }
-  };
-  for (const OpUse& use : trace.ops) std::ranges::for_each(use.kernels, add);
-  std::ranges::for_each(trace.orphans, add);
+  const UnknownKernels unknown = unknown_kernels(trace);
   const std::string in_graphs =
-      graphs > Seconds() ? fmt::format(" {} lies in CUDA graphs that were recorded as a whole.",
-                                       share_text(graphs / all))
-                         : "";
+      unknown.graphs > Seconds()
+          ? fmt::format(" {} lies in CUDA graphs that were recorded as a whole.",
+                        share_text(unknown.graphs / unknown.all))
+          : "";
   const double kernels = each * static_cast<double>(kernels_in_tables(trace));
-  return fmt::format("{} {}{}, {}; {} of kernel time unclassified.{}", count_text(kernels),
-                     kernels == 1 ? "kernel" : "kernels",
-                     trace.steps.durations.empty() ? "" : " a step",
-                     time_text(trace.kernel_time_in_steps / steps),
-                     share_text(all > Seconds() ? unknown / all : 0), in_graphs);
+  return fmt::format(
+      "{} {}{}, {}; {} of kernel time unclassified.{}", count_text(kernels),
+      kernels == 1 ? "kernel" : "kernels", trace.steps.durations.empty() ? "" : " a step",
+      time_text(trace.kernel_time_in_steps / steps),
+      share_text(unknown.all > Seconds() ? (unknown.own + unknown.other) / unknown.all : 0),
+      in_graphs);
 }
 
 void add_part(TextTable& table, std::string_view name, Seconds part, const TraceSummary& trace) {
@@ -643,19 +647,10 @@ std::string own_kernels_line(const Report& report) {
   constexpr double kMuch = 0.2;  // of the span
   if (says_why_not(report)) return "";
   const TraceSummary& trace = report.traces.front();
-  Seconds all;
-  const KernelUse* longest = nullptr;
-  const auto add = [&](const KernelUse& kernel) {
-    const bool is_own =
-        kernel.facts.kernel_class == KernelClass::unknown && kernel.name != kWholeGraph;
-    if (!is_own) return;
-    all += kernel.time;
-    if (longest == nullptr || kernel.time > longest->time) longest = &kernel;
-  };
-  for (const OpUse& use : trace.ops) std::ranges::for_each(use.kernels, add);
-  std::ranges::for_each(trace.orphans, add);
+  const UnknownKernels unknown = unknown_kernels(trace);
+  const KernelUse* longest = unknown.longest;
   const Seconds span = trace.time.span * (table_steps(trace) / window_steps(trace));
-  if (longest == nullptr || all < kMuch * span) return "";
+  if (longest == nullptr || unknown.own < kMuch * span) return "";
   const bool is_named =
       is_told(report, [&](const Finding& one) { return one.location.node == longest->name; });
   if (is_named) return "";
@@ -663,7 +658,23 @@ std::string own_kernels_line(const Report& report) {
   return fmt::format(
       "The program's own kernels, which no rule looks into, take {} of the time, {} alone {}: see "
       "ncu --kernel-name {}.",
-      share_text(all / span), name, share_text(longest->time / span), name);
+      share_text(unknown.own / span), name, share_text(longest->time / span), name);
+}
+
+// What is copied where that is much of the time and nothing else tells of it.
+std::string copies_line(const Report& report) {
+  constexpr double kMuch = 0.1;  // of the span
+  const TraceSummary& trace = report.traces.front();
+  const Seconds copies = trace.time.exposed_copy - trace.time.exposed_fill;
+  const bool is_named = is_told(
+      report, [](const Finding& finding) { return finding.rule.starts_with("input_pipeline/"); });
+  const std::string words = transfers_words(trace);
+  if (is_named || copies < kMuch * trace.time.span || words.empty()) return "";
+  if (contains(report.not_judged_because, words)) return "";
+  return fmt::format(
+      "The GPU only copies for {} of the time: {}.{}", share_text(copies / trace.time.span), words,
+      contains(words, "pageable") ? " Pinned memory that is used again and again copies faster."
+                                  : "");
 }
 
 // What only the recordings of the other ranks tell.
@@ -689,6 +700,31 @@ std::string whose_words(const Report& report) {
 }
 
 }  // namespace
+
+std::string transfers_words(const TraceSummary& trace) {
+  struct Transfers {
+    Bytes bytes;
+    Seconds time, pageable;
+  };
+  std::map<CopyKind, Transfers> by_kind;
+  for (const TransferUse& use : trace.transfers) {
+    Transfers& transfers = by_kind[use.kind];
+    transfers.bytes += use.bytes;
+    transfers.time += use.time;
+    if (use.pageable) transfers.pageable += use.time;
+  }
+  std::vector<std::string> parts;
+  const auto add = [&](CopyKind kind, std::string_view where) {
+    const Transfers& transfers = by_kind[kind];
+    if (transfers.time <= Seconds()) return;
+    parts.push_back(fmt::format("{} {} at {}{}", traffic_text(transfers.bytes), where,
+                                rate_text(transfers.bytes / transfers.time),
+                                2.0 * transfers.pageable > transfers.time ? ", pageable" : ""));
+  };
+  add(CopyKind::host_to_device, "to the GPU");
+  add(CopyKind::device_to_host, "to the host");
+  return join(parts, "; ");
+}
 
 std::string_view idle_words(IdleCause cause) {
   constexpr std::string_view kPrefix = "idle: ";
@@ -732,7 +768,7 @@ std::vector<std::string> trace_lines(const Report& report) {
                                                                   : slow;
   if (!unlike.empty()) lines.push_back(unlike);
   if (has_pass(trace)) std::ranges::move(remarks(trace), std::back_inserter(lines));
-  for (std::string line : {own_kernels_line(report), waiting_line(report)}) {
+  for (std::string line : {own_kernels_line(report), copies_line(report), waiting_line(report)}) {
     if (!line.empty()) lines.push_back(std::move(line));
   }
   const bool is_torch = trace.format == "Kineto" && trace.kernels > 0;

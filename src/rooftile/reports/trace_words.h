@@ -14,6 +14,10 @@ namespace rooftile {
 // "ProfilerStep marks": how steps were told apart; empty without steps.
 std::string_view step_source_words(StepSource source);
 
+// "537 MB to the GPU at 5.38 GB/s, 537 MB to the host at 1.73 GB/s, pageable"; empty without
+// copies.
+std::string transfers_words(const TraceSummary& trace);
+
 // "allocating GPU memory": why a GPU is idle.
 std::string_view idle_words(IdleCause cause);
 

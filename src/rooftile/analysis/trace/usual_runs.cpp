@@ -22,6 +22,8 @@ namespace {
 
 using ActivityRows = std::vector<std::uint32_t>;
 
+// A few runs may be faster by chance; of many the tenth part counts as the fastest.
+constexpr double kFastest = 0.1;
 constexpr std::size_t kFew = 3;  // runs unlike the others are at most one in so many
 // A kernel that something else holds up; clocks and caches make far less.
 constexpr double kFarLongerRun = 5;
@@ -133,8 +135,16 @@ void UsualRuns::find_without_size(const ActivityRows& rows, std::string_view ker
   const std::vector<ActivityRows> places = by_place(rows);
   for (const ActivityRows& place : places) set_beyond(place, quantile_of(place, 0));
   if (!places.empty() || rows.size() < kFew) return;
-  // NCCL's messages may be of any size, those of one exchange kernel are alike.
   constexpr Nanoseconds kLongWait = 10'000'000, kShortWait = 20'000;
+  // Of an exchange of experts' tokens the layers send about as much, some in halves.
+  constexpr std::size_t kMany = 20;
+  if (rows.size() >= kMany && contains_any(name, {"dispatch", "combine"})) {
+    const Nanoseconds usual = quantile_of(rows, kFastest);
+    ActivityRows late = rows;
+    std::erase_if(late, [&](std::uint32_t row) { return duration(row) - usual < kShortWait; });
+    return set_beyond(late, usual);
+  }
+  // NCCL's messages may be of any size, those of one exchange kernel are alike.
   const bool is_nccl = contains(name, "nccl");
   set_beyond_of_few(rows, is_nccl ? 10 : 2, is_nccl ? kLongWait : kShortWait);
 }
@@ -160,8 +170,6 @@ Nanoseconds longest_transfer(double bytes, double link) {
 }
 
 void UsualRuns::find_collectives() {
-  // A few runs may be faster by chance; of many the tenth part counts as the fastest.
-  constexpr double kFastest = 0.1;
   struct Runs {
     ActivityRows rows;
     double bytes = 0;

@@ -128,5 +128,16 @@ TEST(UsualRuns, WithoutShapesNothingIsCompared) {
   EXPECT_EQ(summary_of_runs(text).stretched.count, 0);
 }
 
+// Each layer sends about as many tokens to the experts: what a run takes beyond the fastest tenth
+// it waits, however many do.
+TEST(UsualRuns, ExchangesOfExpertsWaitBeyondTheFastestTenth) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) {
+    text += fmt::format("kernel 20 {}us {}us void deep_ep::internode_ll::combine<true, 7168>(p)\n",
+                        1000 * i, i % 8 == 0 ? 100 : 700);
+  }
+  EXPECT_NEAR(us_of(summary_of_runs(text).time.rank_waiting), 35 * 600, 1e-3);
+}
+
 }  // namespace
 }  // namespace rooftile

@@ -30,8 +30,9 @@ A kernel of one's own: smaller tiles or blocks, a reduction split over several b
 problems in one launch. A library chooses its grid by the sizes: more rows at a time fill it.
 
 ## How the saving is estimated
-High: the share of the SMs, or of the waves, that is idle, of the measured time. Low: 0, because a kernel
-that waits for memory needs not all SMs. A third is assumed likely; of a kernel of fewer than 32 threads in all nine
+High: the share of the SMs, or of the waves, that is idle, of the measured time, and of blocks of fewer
+than 32 threads also the rest of the warp. Low: 0, because a kernel
+that waits for memory needs not all SMs. A third is assumed likely, half where blocks are less than a warp; of a kernel of fewer than 32 threads in all nine
 tenths, and half for certain, as it uses next to nothing of the GPU. Where the same kernel ran with blocks for all SMs
 in a third of the time or less, the difference is likely, and half of it certain.
 
@@ -51,10 +52,11 @@ constexpr double kMostOccupied = 0.75;  // of the SMs, or of the waves: above, l
 constexpr double kMostWaves = 6;        // above, a tail costs little
 constexpr double kLikely = 1.0 / 3;
 constexpr double kWarp = 32;
-constexpr double kLikelyOfSerial = 0.9;  // of a kernel of fewer threads than a warp
-constexpr double kCertain = 0.5;         // of what is likely, where that is sure
-constexpr double kFarFaster = 3;         // times: another grid of the same kernel
-constexpr double kMostOverlap = 0.1;     // of the kernel time
+constexpr double kLikelyOfSerial = 0.9;     // of a kernel of fewer threads than a warp
+constexpr double kLikelyOfPartWarps = 0.5;  // of one whose blocks are less than a warp
+constexpr double kCertain = 0.5;            // of what is likely, where that is sure
+constexpr double kFarFaster = 3;            // times: another grid of the same kernel
+constexpr double kMostOverlap = 0.1;        // of the kernel time
 constexpr Seconds kLong = microseconds(5);
 
 bool is_candidate(const KernelUse& kernel) {
@@ -68,6 +70,18 @@ double blocks_of(const LaunchShape& launch) {
   double blocks = 1;
   for (const std::uint32_t extent : launch.grid) blocks *= extent;
   return blocks;
+}
+
+double threads_of_block(const KernelUse& kernel) {
+  double threads = 1;
+  for (const std::uint32_t extent : kernel.launch.block) threads *= extent;
+  return threads;
+}
+
+// Of a warp, what a block of the program's own kernel fills at most; 1 where it is not recorded.
+double lanes_of(const KernelUse& kernel) {
+  const double threads = threads_of_block(kernel);
+  return threads > 0 && is_own_kernel(kernel) ? std::min(1.0, threads / kWarp) : 1;
 }
 
 // How much of the GPU has work, and in words where that is by waves; 1 where all of it has.
@@ -150,15 +164,13 @@ std::vector<Launches> launches_of(const TraceSummary& trace, OccupiedBy occupied
 
 // Of all blocks at most; none where the blocks' size was not recorded.
 double threads_of(const Launches& launches) {
-  double threads = launches.most;
-  for (const std::uint32_t extent : launches.kernel->launch.block) threads *= extent;
+  const double threads = launches.most * threads_of_block(*launches.kernel);
   return threads > 0 ? threads : std::numeric_limits<double>::max();
 }
 
 std::string blocks_words(const Launches& launches, int sms) {
   if (!launches.waves.empty()) return launches.waves;
-  double threads = 1;
-  for (const std::uint32_t extent : launches.kernel->launch.block) threads *= extent;
+  const double threads = threads_of_block(*launches.kernel);
   const std::string small =
       threads > 0 && threads < kWarp
           ? fmt::format(" of {:.0f} {}", threads, threads > 1 ? "threads" : "thread")
@@ -180,7 +192,8 @@ Range<Seconds> saved_by_blocks(const Launches& launches) {
   if (is_own && threads_of(launches) < kWarp) {
     return {kCertain * launches.idle, kLikelyOfSerial * launches.idle, launches.idle};
   }
-  return {Seconds(0), kLikely * launches.idle, launches.idle};
+  const double likely = lanes_of(*launches.kernel) < 1 ? kLikelyOfPartWarps : kLikely;
+  return {Seconds(0), likely * launches.idle, launches.idle};
 }
 
 // Kernels with one cause and one remedy are one finding, the longest first.
@@ -205,9 +218,9 @@ Finding describe(const TraceSummary& trace, const std::vector<Launches>& all, in
   Finding finding = about_trace(
       trace, join(parts, "; "),
       is_own_kernel(kernel)
-          ? Fix{"Give the kernel more blocks: smaller tiles, a reduction split over several "
-                "blocks, "
-                "or several problems in one launch",
+          ? Fix{std::string("Give the kernel more blocks: smaller tiles, a reduction split over "
+                            "several blocks, or several problems in one launch") +
+                    (lanes_of(kernel) < 1 ? "; and each block 128 threads or more" : ""),
                 Exactness::exact_arithmetic}
           : Fix{"Work on more rows at a time: the library chooses its blocks by the sizes",
                 Exactness::changes_training},
@@ -248,11 +261,12 @@ std::vector<TraceCase> judge(const TraceSummary& trace, int sms, OccupiedBy occu
   return cases;
 }
 
-// Fewer blocks than SMs; the grid alone tells.
+// Fewer blocks than SMs, each perhaps with less than a warp; the launch alone tells.
 std::vector<TraceCase> judge_blocks(const TraceSummary& trace, int sms) {
   if (trace.is_foreign || sms <= 0) return {};
   return judge(trace, sms, [&](const KernelUse& kernel) {
-    return Occupied{std::min(1.0, blocks_of(kernel.launch) / sms), ""};
+    const double blocks = std::min(1.0, blocks_of(kernel.launch) / sms);
+    return Occupied{blocks < 1 ? blocks * lanes_of(kernel) : 1, ""};
   });
 }
 
