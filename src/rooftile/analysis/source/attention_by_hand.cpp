@@ -6,6 +6,7 @@
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/flow/sources.h"
 
 namespace rooftile::source {
 namespace {
@@ -256,13 +257,15 @@ class Follower {
   Stage multiply(const Expr& product, Stage left, Stage right) {
     if (left == Stage::weights || right == Stage::weights) {
       if (!found_) {
-        found_ = WrittenAttention{softmax_, &product, false, other_terms_};
+        found_ = WrittenAttention{scores_, softmax_, &product, false, other_terms_};
       } else {
         found_->has_other_terms = true;  // the weights have a second reader
       }
       return Stage::result;
     }
-    return left <= Stage::derived && right <= Stage::derived ? Stage::scores : Stage::other;
+    if (left > Stage::derived || right > Stage::derived) return Stage::other;
+    if (scores_ == nullptr) scores_ = &product;
+    return Stage::scores;
   }
 
   Stage of_call(const Call& call, int depth) {
@@ -301,15 +304,69 @@ class Follower {
   std::map<std::string_view, Stage> stages_;
   std::vector<Bound> bound_;       // names that were set, in order
   const Statement* at_ = nullptr;  // the one that is read
+  const Expr* scores_ = nullptr;   // their first product
   const Expr* softmax_ = nullptr;
   bool leaves_ = false, other_terms_ = false, has_bias_ = false;
   std::optional<WrittenAttention> found_;
 };
 
+// Of the result of an einops pattern, "b t n (h d) -> b h t n d"; 0 for other texts.
+std::size_t dimensions_of_pattern(std::string_view pattern) {
+  const std::size_t arrow = pattern.find("->");
+  if (arrow == pattern.npos) return 0;
+  std::size_t dimensions = 0;
+  bool is_inside = false, is_group = false;
+  for (const char letter : pattern.substr(arrow + 2)) {
+    const bool is_name = letter != ' ' && letter != '(' && letter != ')';
+    dimensions += (is_name && !is_inside && !is_group) || letter == '(' ? 1U : 0U;
+    is_group = letter == '(' || (is_group && letter != ')');
+    is_inside = is_name;
+  }
+  return dimensions;
+}
+
+// Of what `rearrange(q, pattern)`, `map(lambda t: rearrange(t, pattern), (q, k, v))`, `q.view(b, w,
+// n, h, d)` give, one less where that is taken apart; 0 for other calls.
+std::size_t dimensions_after(const Expr& made) {
+  const Expr* pattern = find_inside(&made, [](const Expr& part) {
+    return part.kind == ExprKind::text && dimensions_of_pattern(part.word()) > 0;
+  });
+  const Call& call = *made.call();
+  const bool gives_sizes = is_one_of(call.method, {"view", "reshape", "permute"});
+  const std::size_t dimensions = pattern != nullptr ? dimensions_of_pattern(pattern->word())
+                                 : gives_sizes      ? call.arguments.size()
+                                                    : 0;
+  const bool gives_several = is_one_of(call.method, {"rearrange_many", "map"});
+  const Expr* target = made.statement == nullptr ? nullptr : made.statement->target;
+  const bool is_taken_apart =
+      !gives_several && target != nullptr && target->kind == ExprKind::tuple;
+  return is_taken_apart && dimensions > 0 ? dimensions - 1 : dimensions;
+}
+
 }  // namespace
 
 std::optional<WrittenAttention> attention_by_hand(const FunctionDef& function) {
   return Follower(function).found();
+}
+
+AttentionInputs inputs_of(const SourceFacts& facts, const WrittenAttention& attention) {
+  using script::SourceStep;
+  AttentionInputs found;
+  script::find_source(facts, *attention.scores, [&](const Expr& part) {
+    if (&part == attention.scores) return SourceStep::go_on;
+    if (part.kind == ExprKind::name) return SourceStep::go_on;
+    if (part.kind == ExprKind::binary && is_one_of(part.word(), {"*", "/"})) {
+      found.are_scaled = true;
+      return SourceStep::go_on;
+    }
+    if (part.call() == nullptr) return SourceStep::stop;
+    found.dimensions = std::max(found.dimensions, dimensions_after(part));
+    const bool keeps = is_one_of(part.call()->method, {"transpose", "contiguous", "float", "to",
+                                                       "type_as", "mul", "div", "swapaxes"});
+    found.are_scaled = found.are_scaled || is_one_of(part.call()->method, {"mul", "div"});
+    return keeps && found.dimensions == 0 ? SourceStep::receiver : SourceStep::stop;
+  });
+  return found;
 }
 
 }  // namespace rooftile::source

@@ -7,6 +7,7 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/reach/default_settings.h"
 #include "rooftile/script/reach/unused.h"
 #include "rooftile/workload/source_store.h"
 
@@ -70,11 +71,9 @@ bool uses_word(const File& file, std::string_view word, std::initializer_list<Li
 bool is_no_option(std::string_view line) { return !contains(line, "--"); }
 
 // apex's own way to train in 16 bits, or an option for it; its other parts do not count.
-bool uses_amp(const Program& program) {
-  return std::ranges::any_of(program.files, [](const File* file) {
-    return uses_word(*file, "amp", {is_of_scaler}) || uses_word(*file, "use_apex", {}) ||
-           uses_word(*file, "apex", {is_no_option});
-  });
+bool uses_amp(const File& file) {
+  return uses_word(file, "amp", {is_of_scaler}) || uses_word(file, "use_apex", {}) ||
+         uses_word(file, "apex", {is_no_option});
 }
 
 bool is_switch(std::string_view name) { return contains(name, "fp16"); }
@@ -118,10 +117,12 @@ bool never(std::string_view) { return false; }
 bool names_precision(const SourceFacts& facts, const Program& program) {
   const LineTest is_left_off = has_switch_left_off(facts, program) ? is_switch : never;
   return std::ranges::any_of(program.files, [&](const File* file) {
+    if (!runs_by_default(facts, program, *file)) return false;
     for (const std::string_view word : {"autocast", "mixed_precision", "FP16", "AMP", "Amp"}) {
       if (uses_word(*file, word, {is_complaint})) return true;
     }
-    return uses_word(*file, "fp16", {is_complaint, is_of_transfer, is_left_off}) ||
+    return uses_amp(*file) ||
+           uses_word(*file, "fp16", {is_complaint, is_of_transfer, is_left_off}) ||
            uses_word(*file, "float16", {is_of_host, asks_for_dtype, is_left_off}) ||
            uses_word(*file, "HalfTensor", {}) || uses_word(*file, "bfloat16", {asks_for_dtype}) ||
            uses_word(*file, "fairseq", {}) ||
@@ -155,7 +156,7 @@ bool trains_by_mmcv(const Program& program) {
 }
 
 bool chooses_precision(const SourceFacts& facts, const Program& program) {
-  if (uses_amp(program) || names_precision(facts, program)) return true;
+  if (names_precision(facts, program)) return true;
   if (trains_by_mmcv(program) || is_set_for_trainer(facts, program)) return true;
   return mentions(program, {"bf16", "fp8", "half()", "deepspeed", "Fabric", "allow_tf32",
                             "set_float32_matmul_precision", "fp32_precision", "Accelerator", "tf32",

@@ -6,6 +6,8 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/script/flow/sources.h"
+#include "rooftile/script/reach/default_settings.h"
+#include "rooftile/script/reach/sure.h"
 #include "rooftile/script/reach/unused.h"
 #include "rooftile/workload/source_store.h"
 
@@ -51,6 +53,7 @@ class SizeSearch {
       case ExprKind::binary:
         return of_arithmetic(*expr, hops);
       case ExprKind::subscript:
+        if (const Size size = of_default_settings(*expr)) return size;
         return expr->children().empty() ? std::nullopt : of(expr->children()[0], hops + 1);
       case ExprKind::conditional:
         return of_origins(*expr, hops);
@@ -186,11 +189,20 @@ class SizeSearch {
       const Statement* at = origin->statement;
       const bool counts =
           at == nullptr ||
-          (is_in_program(*at->file) && (all.size() == 1 || is_reached_by_default(facts_, *at)));
+          (is_in_program(*at->file) && (all.size() == 1 || (is_reached_by_default(facts_, *at) &&
+                                                            !is_left_by_default(facts_, *at))));
       if (counts) largest = larger(largest, of(origin, hops + 1));
     }
     largest = larger(largest, of_settings(expr));
     return largest ? largest : of_namesake(expr, hops);
+  }
+
+  // `opt["net"]["width"]`
+  Size of_default_settings(const Expr& item) const {
+    const auto given =
+        program_ == nullptr ? std::nullopt : default_setting(facts_, *program_, item);
+    const auto size = given ? parse_integer(*given) : std::nullopt;
+    return size ? Size(static_cast<double>(*size)) : std::nullopt;
   }
 
   // Of a parameter of a constructor what a settings file gives it.

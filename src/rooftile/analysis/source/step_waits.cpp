@@ -8,6 +8,8 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
+#include "rooftile/script/flow/sources.h"
 #include "rooftile/script/reach/reach.h"
 #include "rooftile/workload/source_store.h"
 
@@ -36,14 +38,28 @@ struct LoopsThatWait {
   std::unordered_set<const Loop*> by_nature, reading;
 };
 
-bool has_few_passes(const SourceFacts& facts, const Statement& loop) {
+// `for name, part in losses.items():`: a few by their names, but for those of net.state_dict().
+bool goes_through_names(const SourceFacts& facts, const Expr& iterable) {
+  const Call* call = iterable.call();
+  const bool lists = call != nullptr && call->receiver != nullptr &&
+                     is_one_of(call->method, {"items", "values", "keys"});
+  const auto lists_weights = [](const Expr& part) {
+    return part.call() != nullptr &&
+           (part.call()->method == "state_dict" || part.call()->method.starts_with("named_"));
+  };
+  return lists && find_inside(&script::origin(facts, *call->receiver), lists_weights) == nullptr;
+}
+
+bool has_few_passes(const SourceFacts& facts, const Expr* iterable) {
   constexpr std::int64_t kFew = 4;
-  const Call* range = loop.value == nullptr ? nullptr : resolved(loop.value)->call();
+  if (iterable == nullptr) return false;
+  const Expr& over = *resolved(iterable);
+  if (over.kind == ExprKind::list || over.kind == ExprKind::tuple) {
+    return std::ssize(over.children()) <= kFew;
+  }
+  const Call* range = over.call();
   if (range == nullptr || range->name != "range" || range->arguments.size() != 1) {
-    const Expr* over = loop.value == nullptr ? nullptr : resolved(loop.value);
-    const bool is_written =
-        over != nullptr && (over->kind == ExprKind::list || over->kind == ExprKind::tuple);
-    return is_written && std::ssize(over->children()) <= kFew;
+    return goes_through_names(facts, over);
   }
   const Value passes = facts.value(range->arguments.front().value);
   return passes.kind == ValueKind::integer && passes.integer <= kFew;
@@ -52,7 +68,7 @@ bool has_few_passes(const SourceFacts& facts, const Statement& loop) {
 // A loop that is no epoch and no pass over batches of its own.
 bool is_inner(const SourceFacts& facts, const Statement& loop) {
   const bool is_plain = loop.loop == nullptr || loop.loop->role == LoopRole::other;
-  return is_plain && !has_few_passes(facts, loop);
+  return is_plain && !has_few_passes(facts, loop.value);
 }
 
 // The innermost such loop around the statement, or around the calls that lead to it in the step.
@@ -77,10 +93,16 @@ const Statement* inner_loop(const SourceFacts& facts, const Statement& statement
 }
 
 // `[f(x.item()) for x in items]`
-bool is_in_comprehension(const Expr& expr) {
-  for (const Expr* at = expr.parent; at != nullptr; at = at->parent) {
-    if (at->kind == ExprKind::comprehension) return true;
-    if (at->kind == ExprKind::lambda) return false;
+bool is_in_comprehension(const SourceFacts& facts, const Expr& expr) {
+  for (const Expr* at = expr.parent; at != nullptr && at->kind != ExprKind::lambda;
+       at = at->parent) {
+    const bool repeats = at->kind == ExprKind::comprehension &&
+                         std::ranges::any_of(at->children(), [&](const Expr* clause) {
+                           return clause->kind == ExprKind::for_clause &&
+                                  clause->children().size() == 2 &&
+                                  !has_few_passes(facts, clause->children()[1]);
+                         });
+    if (repeats) return true;
   }
   return false;
 }
@@ -125,7 +147,7 @@ const Statement* loop_in_step(const SourceFacts& facts, const Statement& stateme
                               const Expr* expr) {
   for (const Loop* loop : step_loops_of(facts, statement)) {
     if (!is_plain_step(facts, *loop)) continue;
-    if (expr != nullptr && is_in_comprehension(*expr)) return &statement;
+    if (expr != nullptr && is_in_comprehension(facts, *expr)) return &statement;
     if (const Statement* inner = inner_loop(facts, statement, *loop, 0)) return inner;
   }
   return nullptr;

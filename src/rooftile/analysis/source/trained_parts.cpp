@@ -10,7 +10,9 @@
 #include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
+#include "rooftile/script/reach/default_settings.h"
 #include "rooftile/script/reach/reach.h"
+#include "rooftile/script/reach/sure.h"
 #include "rooftile/script/reach/unused.h"
 #include "rooftile/workload/source_store.h"
 
@@ -31,7 +33,8 @@ bool is_chosen_at_run_time(const Call& call) {
 
 class Search {
  public:
-  Search(const Program& program, TrainedParts& parts) : program_(program), parts_(parts) {}
+  Search(const SourceFacts& facts, const Program& program, TrainedParts& parts)
+      : facts_(facts), program_(program), parts_(parts) {}
 
   // A network by the expression that is called, or whose parameters are trained.
   void add_network(const Expr& network) {
@@ -72,7 +75,8 @@ class Search {
 
  private:
   void add(const FunctionDef& function) {
-    if (program_.has(*function.file) && parts_.makers.insert(&function).second) {
+    if (runs_by_default(facts_, program_, *function.file) &&
+        parts_.makers.insert(&function).second) {
       open_.push_back(&function);
     }
   }
@@ -103,6 +107,7 @@ class Search {
     if (type.function != nullptr) add(*type.function);
   }
 
+  const SourceFacts& facts_;
   const Program& program_;
   TrainedParts& parts_;
   std::vector<const FunctionDef*> open_;
@@ -132,15 +137,16 @@ bool is_step_of_library(const FunctionDef& function) {
 TrainedParts found_parts(const SourceFacts& facts, const Program& program) {
   TrainedParts parts;
   parts.is_complete = true;
-  Search search(program, parts);
+  Search search(facts, program, parts);
+  const auto runs = [&](const File& file) { return runs_by_default(facts, program, file); };
   for (const Loop* loop : training_loops_in_reach(program)) {
     for (const IteratedCall& one : iteration_of(facts, loop->statement->body).calls) {
-      const Expr* network =
-          program.has(*one.call->file) ? called_network(facts, *one.call) : nullptr;
+      const Expr* network = runs(*one.call->file) ? called_network(facts, *one.call) : nullptr;
       if (network != nullptr) search.add_network(*network);
     }
   }
   for (const Call* optimizer : constructions_in(facts, program, TypeKind::optimizer)) {
+    if (!runs(*optimizer->file)) continue;
     for (const Expr* network : optimized_modules(*optimizer)) search.add_network(*network);
   }
   for (const File* file : program.files) {
@@ -166,10 +172,10 @@ const TrainedParts& trained_parts(const SourceFacts& facts, const Program& progr
   return known.emplace(&program, found_parts(facts, program)).first->second;
 }
 
-TrainedParts parts_of(const Program& program, const Expr& network) {
+TrainedParts parts_of(const SourceFacts& facts, const Program& program, const Expr& network) {
   TrainedParts parts;
   parts.is_complete = true;
-  Search search(program, parts);
+  Search search(facts, program, parts);
   search.add_any(*network.type);
   search.finish();
   return parts;
@@ -214,7 +220,8 @@ bool may_be_trained(const SourceFacts& facts, const Call& made) {
   if (made.expr->type->frozen || is_frozen_member(facts, made)) return false;
   const ClassDef* def = made.function == nullptr ? nullptr : made.function->class_def;
   const bool is_loss = def != nullptr && is_named_loss(def->name);
-  return !is_loss && (made.statement == nullptr || !stands_in_unused(facts, *made.statement));
+  return !is_loss && (made.statement == nullptr || (!stands_in_unused(facts, *made.statement) &&
+                                                    !is_left_by_default(facts, *made.statement)));
 }
 
 }  // namespace
@@ -227,11 +234,14 @@ std::optional<TrainedLayer> trained_layer(const SourceFacts& facts, const Progra
                                           FindLayer find) {
   const TrainedParts& parts = trained_parts(facts, program);
   auto layer = find(facts, program, [&](const Call& made) {
-    return is_part(parts, made) && !is_frozen_member(facts, made);
+    return is_part(parts, made) && !is_frozen_member(facts, made) &&
+           (made.statement == nullptr || !is_left_by_default(facts, *made.statement));
   });
   if (layer) return TrainedLayer{*std::move(layer), true};
   if (parts.is_complete) return std::nullopt;
-  layer = find(facts, program, [&](const Call& made) { return may_be_trained(facts, made); });
+  layer = find(facts, program, [&](const Call& made) {
+    return runs_by_default(facts, program, *made.file) && may_be_trained(facts, made);
+  });
   return layer ? std::optional(TrainedLayer{*std::move(layer), false}) : std::nullopt;
 }
 

@@ -21,7 +21,7 @@ struct TrainedParts {
 const TrainedParts& trained_parts(const SourceFacts& facts, const Program& program);
 
 // What one network is made of, trained or not; the expression is what is called.
-TrainedParts parts_of(const Program& program, const Expr& network);
+TrainedParts parts_of(const SourceFacts& facts, const Program& program, const Expr& network);
 // The name says a loss: a network whose output is compared, as a perceptual one.
 bool is_named_loss(std::string_view name);
 

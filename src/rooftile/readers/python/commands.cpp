@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -111,6 +112,79 @@ bool sets_precision(const Command* command) {
   });
 }
 
+bool is_word_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+// What lines of their own give shell variables: `LR=0.1`, `export SIZE=${SIZE:-224}`.
+class ShellVariables {
+ public:
+  // Where the words of a command are nothing but that.
+  void take(std::span<const std::string> words) {
+    if (!words.empty() && words.front() == "export") words = words.subspan(1);
+    const auto gives = [](const std::string& word) {
+      const std::size_t sign = word.find('=');
+      return sign != word.npos && sign > 0 &&
+             std::isdigit(static_cast<unsigned char>(word[0])) == 0 &&
+             std::ranges::all_of(word.substr(0, sign), is_word_letter);
+    };
+    if (!std::ranges::all_of(words, gives)) return;
+    for (const std::string& word : words) {
+      const std::size_t sign = word.find('=');
+      values_[word.substr(0, sign)] = word.substr(sign + 1);
+    }
+  }
+
+  // With what is known of its variables; a variable alone may hold several words.
+  void add(const std::string& word, std::vector<std::string>& words) const {
+    const std::string whole = filled_in(word);
+    const bool is_alone = word.starts_with('$') && word.find_first_of("$/", 1) == word.npos;
+    if (!is_alone || !contains(whole, " ")) return words.push_back(whole);
+    for (const std::string_view part : split(whole, ' ')) {
+      if (!part.empty() && words.size() < kMaxWords) words.emplace_back(part);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kLongest = 2'000;
+
+  std::string filled_in(std::string_view word) const {
+    std::string filled;
+    for (std::size_t at = 0; at < word.size();) {
+      const std::size_t end = word[at] == '$' ? end_of_variable(word, at) : at + 1;
+      const std::string_view part = word.substr(at, end - at);
+      filled += filled.size() < kLongest ? value_of(part) : part;
+      at = end;
+    }
+    return filled;
+  }
+
+  // Behind `$NAME` or `${NAME…}`.
+  static std::size_t end_of_variable(std::string_view word, std::size_t at) {
+    std::size_t end = at + 1;
+    if (word.substr(end).starts_with('{'))
+      return std::min(word.find('}', end), word.size() - 1) + 1;
+    while (end < word.size() && is_word_letter(word[end])) ++end;
+    return end;
+  }
+
+  // Of `${NAME:-default}` the default where no line gives the variable; the part itself where
+  // nothing is known.
+  std::string value_of(std::string_view part) const {
+    if (!part.starts_with('$')) return std::string(part);
+    std::string_view name = part.substr(1);
+    std::string_view usual = part;
+    if (name.starts_with('{') && name.ends_with('}')) {
+      name = name.substr(1, name.size() - 2);
+      const std::size_t sign = std::min(name.find(":-"), name.find(":="));
+      if (sign != name.npos) usual = name.substr(sign + 2);
+      name = name.substr(0, sign);
+    }
+    const auto known = values_.find(std::string(name));
+    return known == values_.end() ? std::string(usual) : known->second;
+  }
+
+  std::unordered_map<std::string, std::string> values_;
+};
+
 // Splits a text into the words of its commands.
 class CommandWords {
  public:
@@ -177,11 +251,12 @@ class CommandWords {
   }
 
   void end_word() {
-    if (!word_.empty() && words_.size() < kMaxWords) words_.push_back(std::move(word_));
+    if (!word_.empty() && words_.size() < kMaxWords) variables_.add(word_, words_);
     word_.clear();
   }
   void end_command() {
     end_word();
+    variables_.take(words_);
     const auto gpus = visible_gpus(words_);
     if (auto command = command_of(words_)) {
       command->is_on_one_gpu = gpus.value_or(exported_gpus_) == 1;
@@ -197,6 +272,7 @@ class CommandWords {
   std::size_t at_ = 0;
   char quote_ = 0;
   std::size_t exported_gpus_ = 0;  // by a line of its own
+  ShellVariables variables_;
   std::string word_;
   std::vector<std::string> words_;
 };

@@ -36,6 +36,16 @@ TEST(Commands, AreReadFromReadmesAndShellScripts) {
   EXPECT_EQ(described("import train.py\nvim train.py\npython\n-m\n\"unclosed python train.py"), "");
 }
 
+TEST(Commands, HaveWhatShellVariablesHold) {
+  EXPECT_EQ(described("LR=0.1\nexport SIZE=${SIZE:-224}\n"
+                      "python train.py --lr $LR --size ${SIZE} --jobs ${JOBS:-8} --name $1\n"),
+            "train.py|--lr=0.1|--size=224|--jobs=8|--name=$\n");
+  EXPECT_EQ(described("ARGS=\"--amp --lr 0.2\" ; python train.py $ARGS --out $ROOT/a\n"),
+            "train.py|--amp=|--lr=0.2|--out=$\n");
+  EXPECT_EQ(described("A=$A$A; LR=1 python train.py --lr $LR --name ${\n"),
+            "train.py|--lr=$|--name=$\n");
+}
+
 TEST(Commands, SayWhichGpusAreVisible) {
   std::string one;
   for (const Command& command :

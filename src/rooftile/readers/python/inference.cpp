@@ -173,13 +173,7 @@ const Type* Inference::method_parameter(const FunctionDef& def, std::size_t inde
                          std::ranges::any_of(def.decorators, [](const Expr* each) {
                            return each->word() == "classmethod";
                          });
-  if (makes_own) {
-    Type own;
-    own.kind = TypeKind::class_;
-    own.class_def = def.class_def;
-    own.name = owner.full_name;
-    return store_.intern(own);
-  }
+  if (makes_own) return class_type(owner);
   const bool is_step =
       def.name == "training_step" || def.name == "validation_step" || def.name == "test_step";
   if (owner.is_lightning_module && is_step && index == 1) return tensor(Residence::gpu);

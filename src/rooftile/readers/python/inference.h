@@ -242,6 +242,8 @@ class Inference {
 
   // Types (inference_types.cpp).
   Type instance_of(const ClassDef& def);
+  const Type* class_type(const ClassDef& def);  // of the class itself
+  const Type* type_of(const Entry& entry);      // also of a class that is imported
   const Type* join_children(Expr& expr, std::size_t from = 0);
   const Type* simple(TypeKind kind, Residence residence = Residence::unknown);
   const Type* tensor(Residence residence, bool requires_grad = false);

@@ -123,17 +123,24 @@ std::vector<Inference::Change> Inference::take_changes(std::size_t mark) {
   return taken;
 }
 
+const Type* Inference::type_of(const Entry& entry) {
+  if (!entry.type->is(TypeKind::unknown)) return entry.type;
+  const auto def = store_.classes_by_name.find(entry.full_name);
+  return def == store_.classes_by_name.end() ? entry.type : class_type(*def->second);
+}
+
 Entry Inference::join(const std::optional<Entry>& a, const std::optional<Entry>& b) {
   if (!a) return b.value_or(Entry{{}, &unknown_type(), nullptr});
   if (!b) return *a;
   Entry both = *a;
   if (both.full_name.empty()) both.full_name = b->full_name;
-  // One own class or another, by an option.
-  const bool are_classes = a->full_name != b->full_name &&
-                           store_.classes_by_name.contains(a->full_name) &&
-                           store_.classes_by_name.contains(b->full_name);
+  // One own class or another, by an option: `from models.plain import Plain as Model`.
+  const Type* first = type_of(*a);
+  const Type* second = type_of(*b);
+  const bool are_classes =
+      first != second && first->is(TypeKind::class_) && second->is(TypeKind::class_);
   if (are_classes) both.full_name = {};
-  both.type = join(a->type, b->type);
+  both.type = are_classes ? join(first, second) : join(a->type, b->type);
   if (a->binding != b->binding) both.binding = nullptr;
   return both;
 }
@@ -259,11 +266,7 @@ void Inference::visit_class(const Statement& statement) {
   for (const auto& [name, entry] : inner.names) attributes_[&def].emplace(name, entry);
   class_def_ = outer_class;
   scope_ = outer;
-  Type type;
-  type.kind = TypeKind::class_;
-  type.class_def = &def;
-  type.name = def.full_name;
-  set_name(def.name, {def.full_name, store_.intern(type), &statement});
+  set_name(def.name, {def.full_name, class_type(def), &statement});
 }
 
 void Inference::visit_import(const Statement& statement) {

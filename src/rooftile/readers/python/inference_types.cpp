@@ -140,6 +140,14 @@ const Type* Inference::join_children(Expr& expr, std::size_t from) {
   return joined == nullptr ? &unknown_type() : joined;
 }
 
+const Type* Inference::class_type(const ClassDef& def) {
+  Type type;
+  type.kind = TypeKind::class_;
+  type.class_def = &def;
+  type.name = def.full_name;
+  return store_.intern(type);
+}
+
 Type Inference::instance_of(const ClassDef& def) {
   Type made;
   made.kind = def.is_module                            ? TypeKind::module

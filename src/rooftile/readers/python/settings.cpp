@@ -4,13 +4,16 @@
 #include <cctype>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 
 #include "rooftile/base/file.h"
 #include "rooftile/base/text.h"
 #include "rooftile/formats/yaml/scalars.h"
 #include "rooftile/readers/python/source_files.h"
+#include "rooftile/script/reach/default_settings.h"
 #include "rooftile/script/reach/unused.h"
+#include "rooftile/workload/source_walks.h"
 
 namespace rooftile::source {
 namespace {
@@ -149,21 +152,82 @@ void add_sizes(const Scalars& scalars, const Classes& defined, NamedInSettings& 
   }
 }
 
+// JSON as projects write it, with `// …` behind its values.
+std::string without_comments(std::string_view json) {
+  std::string text;
+  for (std::string_view line : split(json, '\n')) {
+    bool is_quoted = false;
+    for (std::size_t at = 0; at < line.size(); ++at) {
+      if (line[at] == '"' && (at == 0 || line[at - 1] != '\\')) is_quoted = !is_quoted;
+      if (!is_quoted && line.substr(at).starts_with("//")) line = line.substr(0, at);
+    }
+    text += line;
+    text += '\n';
+  }
+  return text;
+}
+
+// The text as YAML, of which JSON is a part; empty for what cannot be read.
+std::optional<std::string> readable(const fs::path& path) {
+  const auto text = read_file(path.string(), kMaxSettingsBytes);
+  if (!text) return std::nullopt;
+  return path.extension() == ".json" ? without_comments(*text) : *text;
+}
+
 void read_one(const fs::path& path, bool is_documented, const Classes& defined,
               NamedInSettings& named) {
-  const auto text = read_file(path.string(), kMaxSettingsBytes);
+  const auto text = readable(path);
   if (!text) return;
   for_words(*text, [&](std::string_view word) {
     const auto found = defined.find(word);
     if (found != defined.end()) named.names.insert(*found);
   });
-  const auto scalars = yaml::read_scalars(*text);  // JSON is YAML
+  const auto scalars = yaml::read_scalars(*text);
   if (path.extension() == ".toml" || !scalars) return;
   for (const yaml::Scalar& each : *scalars) {
     named.keys.insert(each.path.substr(each.path.rfind('.') + 1));
   }
   add_sizes(*scalars, defined, named);
   if (is_documented) add_texts(*scalars, named);
+}
+
+// The only settings file of the project that a text of the script names; empty where there are
+// several, or none.
+fs::path named_settings(const File& script) {
+  std::set<fs::path> found;
+  std::error_code error;
+  const fs::path folder = fs::weakly_canonical(script.path, error).parent_path();
+  const std::vector<fs::path> above = error ? std::vector<fs::path>() : project_folders(folder);
+  const auto add = [&](const Expr& text) {
+    if (text.kind != ExprKind::text || !is_settings(fs::path(text.word()))) return;
+    for (const fs::path& each : above) {
+      if (fs::is_regular_file(each / text.word(), error)) found.insert(each / text.word());
+    }
+  };
+  for (const Statement* statement : script.statements) {
+    const auto visit_all = [&](const Expr* expr) {
+      visit(expr, [&](const Expr& part) {
+        add(part);
+        return true;
+      });
+    };
+    for_own_expressions(*statement, visit_all);
+    if (statement->function_def == nullptr) continue;
+    for (const Parameter& each : statement->function_def->parameters) visit_all(each.default_value);
+  }
+  return found.size() == 1 ? *found.begin() : fs::path();
+}
+
+void read_default_settings(const SourceFacts& facts) {
+  auto& by_entry = facts.store().kept<DefaultSettings>().by_entry;
+  for (const Program& program : facts.programs) {
+    const fs::path path = program.entry == nullptr ? fs::path() : named_settings(*program.entry);
+    const auto text = path.empty() ? std::nullopt : readable(path);
+    const auto scalars = text ? std::optional(yaml::read_scalars(*text)) : std::nullopt;
+    if (!scalars || !*scalars) continue;
+    auto& values = by_entry[program.entry];
+    for (const yaml::Scalar& each : **scalars) values.emplace_back(each.path, each.text);
+  }
 }
 
 }  // namespace
@@ -191,6 +255,7 @@ void read_settings(const SourceFacts& facts) {
       read_one(path, is_none_named || is_named(path), defined, named);
     }
   }
+  read_default_settings(facts);
 }
 
 }  // namespace rooftile::source

@@ -123,7 +123,25 @@ std::optional<WrittenAttention> attention_in(const ClassDef& def) {
   return std::nullopt;
 }
 
-Finding finding_for(std::string_view name, const File& file, const WrittenAttention& attention) {
+// The fused call divides by the root of the head's width where nothing else is said.
+std::string remedy(const SourceFacts& facts, const AttentionInputs& inputs) {
+  const bool takes_scale = !facts.runs_before({2, 1});
+  const std::string_view scaling =
+      inputs.are_scaled ? (takes_scale ? "queries or keys are scaled already: give scale=1.0"
+                                       : "it divides by the root of the head's width, which the "
+                                         "scaling of queries or keys has to leave to it")
+      : takes_scale     ? "without scale it divides by the root of the head's width"
+                        : "it divides by the root of the head's width";
+  return fmt::format(
+      "Use torch.nn.functional.scaled_dot_product_attention(q, k, v), with attn_mask, dropout_p{} "
+      "for what the code does of these; {}",
+      takes_scale ? ", is_causal and scale" : " and is_causal", scaling);
+}
+
+Finding finding_for(const SourceFacts& facts, std::string_view name, const File& file,
+                    const WrittenAttention& attention) {
+  constexpr std::size_t kFusedDimensions = 4;
+  const AttentionInputs inputs = inputs_of(facts, attention);
   const Statement& at = *attention.softmax->statement;
   Finding finding = finding_at(
       at,
@@ -131,15 +149,19 @@ Finding finding_for(std::string_view name, const File& file, const WrittenAttent
                   "else that is "
                   "done with them reads and writes them again",
                   name),
-      {"Use torch.nn.functional.scaled_dot_product_attention(q, k, v), with attn_mask, dropout_p, "
-       "is_causal and scale for what the code does of these; without scale it divides by the root "
-       "of the head's width",
-       Exactness::exact_arithmetic});
+      {remedy(facts, inputs), Exactness::exact_arithmetic});
   finding.evidence = {
       Evidence::found(fmt::format("softmax at {}, GEMM with the values at {}", place_text(at, file),
                                   place_text(*attention.product->statement, file))),
       Evidence::published("softmax and dropout 8.8 ms, both GEMMs 1.7 ms",
                           "EleutherAI cookbook, transformer sizing")};
+  if (inputs.dimensions > kFusedDimensions) {
+    finding.own_level = Level::info;
+    finding.evidence.push_back(Evidence::found(fmt::format(
+        "queries and keys have {} dimensions: fused kernels take {}, the leading ones have to be "
+        "joined before",
+        inputs.dimensions, kFusedDimensions)));
+  }
   return finding;
 }
 
@@ -230,7 +252,7 @@ void judge_functions(const SourceFacts& facts, const File& file, ProgramQuestion
     const auto attention = fusible_attention(*function);
     if (!attention || has_fused_way(*function->statement)) continue;
     if (!is_part_of_forward(facts, *function, is_gan)) continue;
-    findings.push_back(finding_for(function->name, file, *attention));
+    findings.push_back(finding_for(facts, function->name, file, *attention));
     const Call* caller = function->callers.front();
     lower_unless_main(facts, caller->function->class_def, *attention, findings.back());
   }
@@ -248,7 +270,7 @@ std::vector<Finding> unfused_attention_in_source(const source::SourceFacts& fact
     if (!trains_on_gpu(facts, *def->file)) continue;
     const auto attention = attention_in(*def);
     if (!attention || is_of_other_kind(facts, *def, is_gan)) continue;
-    findings.push_back(finding_for(def->name, *def->file, *attention));
+    findings.push_back(finding_for(facts, def->name, *def->file, *attention));
     lower_unless_main(facts, def, *attention, findings.back());
   }
   for (const auto& file : facts.files) judge_functions(facts, *file, is_gan, findings);

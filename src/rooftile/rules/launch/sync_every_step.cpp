@@ -405,12 +405,16 @@ std::string remedy_for(const SourceFacts& facts, const HostRead& read) {
                      name.empty() ? "the value" : name + ".detach()");
 }
 
-// A read that the step could do without, in a loop of it, or of what is copied back: the host need
-// not wait there at all.
+// A read that the step could do without, in a loop of it that then waits no more, or of what is
+// copied back: the host need not wait there at all.
 bool is_needless(const SourceFacts& facts, const HostRead& read) {
   if (!can_do_without(facts, read)) return false;
-  const bool copies_batch = goes_back(facts, read) && is_sure_to_run(facts, *read.statement);
-  return copies_batch || loop_in_step(facts, *read.statement, read.expr) != nullptr;
+  if (goes_back(facts, read) && is_sure_to_run(facts, *read.statement)) return true;
+  const Statement* loop = loop_in_step(facts, *read.statement, read.expr);
+  return loop != nullptr &&
+         std::ranges::none_of(host_reads(facts, *loop->file), [&](const HostRead& other) {
+           return is_within(*other.statement, *loop) && !can_do_without(facts, other);
+         });
 }
 
 std::vector<Finding> find(const SourceFacts& facts) {

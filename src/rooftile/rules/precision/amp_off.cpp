@@ -13,6 +13,7 @@
 #include "rooftile/analysis/source/tutorials.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/default_settings.h"
 #include "rooftile/script/reach/unused.h"
 
 namespace rooftile {
@@ -122,6 +123,7 @@ bool has_two_optimizers(const SourceFacts& facts, const Program& program, const 
   for (const Call* call : constructions_in(facts, program, TypeKind::optimizer)) {
     const ClassDef* def = call->function == nullptr ? nullptr : call->function->class_def;
     if (of != nullptr && def != of) continue;
+    if (!runs_by_default(facts, program, *call->file)) continue;
     const void* place = def != nullptr ? static_cast<const void*>(def) : call->file;
     const bool is_set = call->statement != nullptr && call->statement->target != nullptr;
     const bool is_returned =
@@ -151,31 +153,45 @@ bool has_adversarial_classes(const SourceFacts& facts, const Program& program) {
   return has_step || has_two_optimizers(facts, program, nullptr);
 }
 
-// A generator and a discriminator, or any two optimizers that step in one pass, but for those that
-// share its only backward, as of an encoder and a decoder.
-bool is_adversarial(const SourceFacts& facts, const Program& program) {
-  for (const Loop* loop : program.training_loops) {
-    const Iteration& iteration = iteration_of(facts, loop->statement->body);
-    const Expr* first = nullptr;
-    const Expr* given = nullptr;
-    const auto backwards = std::ranges::count_if(
-        iteration.calls, [](const auto& one) { return one.call->method == "backward"; });
-    bool has_run_backward = false;
-    for (const IteratedCall& one : iteration.calls) {
-      has_run_backward = has_run_backward || one.call->method == "backward";
-      if (const Expr* optimizer = optimizer_handed_over(*one.call)) {
-        if (given != nullptr && last_name(given) != last_name(optimizer)) return true;
-        given = optimizer;
-      }
-      const Expr* receiver = one.call->receiver;
-      if (!steps_network(*one.call)) continue;
-      if (backwards == 1 && has_run_backward) continue;
-      if (first != nullptr && !is_same_optimizer(*first, *receiver)) return true;
-      first = receiver;
-    }
+// What a pass of the loop calls in a run with the default settings.
+std::vector<const Call*> calls_by_default(const SourceFacts& facts, const Program& program,
+                                          const Loop& loop) {
+  std::vector<const Call*> calls;
+  for (const IteratedCall& one : iteration_of(facts, loop.statement->body).calls) {
+    if (runs_by_default(facts, program, *one.call->file)) calls.push_back(one.call);
   }
-  return mentions(program, {"netD", "netG", "discriminator", "Discriminator", "generator_loss"}) &&
-         has_adversarial_classes(facts, program);
+  return calls;
+}
+
+// Any two optimizers that step in the pass, but for those that share its only backward, as of an
+// encoder and a decoder.
+bool steps_two_optimizers(const std::vector<const Call*>& calls) {
+  const Expr* first = nullptr;
+  const Expr* given = nullptr;
+  const auto backwards = std::ranges::count(calls, "backward", &Call::method);
+  bool has_run_backward = false;
+  for (const Call* call : calls) {
+    has_run_backward = has_run_backward || call->method == "backward";
+    if (const Expr* optimizer = optimizer_handed_over(*call)) {
+      if (given != nullptr && last_name(given) != last_name(optimizer)) return true;
+      given = optimizer;
+    }
+    if (!steps_network(*call)) continue;
+    if (backwards == 1 && has_run_backward) continue;
+    if (first != nullptr && !is_same_optimizer(*first, *call->receiver)) return true;
+    first = call->receiver;
+  }
+  return false;
+}
+
+// A generator and a discriminator.
+bool is_adversarial(const SourceFacts& facts, const Program& program) {
+  const bool steps_two = std::ranges::any_of(program.training_loops, [&](const Loop* loop) {
+    return steps_two_optimizers(calls_by_default(facts, program, *loop));
+  });
+  return steps_two ||
+         (mentions(program, {"netD", "netG", "discriminator", "Discriminator", "generator_loss"}) &&
+          has_adversarial_classes(facts, program));
 }
 
 // Where a library calls the training step: the model's call in it, or its first one.

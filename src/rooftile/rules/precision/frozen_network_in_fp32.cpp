@@ -100,7 +100,7 @@ bool passes_no_gradient(const SourceFacts& facts, const Call& call, const Expr& 
 }
 
 bool is_large(const SourceFacts& facts, const Program& program, const Expr& network) {
-  const TrainedParts parts = parts_of(program, network);
+  const TrainedParts parts = parts_of(facts, program, network);
   return tensor_core_sized_layer(facts, program,
                                  [&](const Call& made) { return is_part(parts, made); })
       .has_value();

@@ -64,20 +64,28 @@ class PathFinder {
     } else if (outer.kind == StatementKind::with_) {
       for (const WithItem& item : outer.items) add({guard_of_manager(item.context, &outer)});
     } else if (outer.kind == StatementKind::handler && outer.word.starts_with("except")) {
-      Guard guard;
-      guard.kind = GuardKind::exception;
-      guard.statement = &outer;
-      add({guard});
+      add_exception(outer);
     }
   }
 
+  void add_exception(const Statement& statement) {
+    Guard& guard = path_.emplace_back().guard;
+    guard.kind = GuardKind::exception;
+    guard.statement = &statement;
+  }
+
   // `if step % 100: continue` above guards what follows, and so does a return in a function that is
-  // called on each step. What ends the loop says nothing about the passes before.
+  // called on each step. What ends the loop says nothing about the passes before. Behind `with
+  // ignored(): return f(x)` goes on who met an exception.
   void add_early_exits(const Statement& statement) {
     const auto all = before(statement);
     for (const Statement* earlier : all.last(std::min(all.size(), kMaxEarlier))) {
-      if (earlier->kind != StatementKind::if_ || earlier->body.empty()) continue;
+      if (earlier->body.empty()) continue;
       const StatementKind exit = earlier->body.back()->kind;
+      const bool may_raise =
+          earlier->kind == StatementKind::with_ || earlier->kind == StatementKind::try_;
+      if (may_raise && exit == StatementKind::return_) add_exception(*earlier);
+      if (earlier->kind != StatementKind::if_) continue;
       const bool skips = exit == StatementKind::continue_ ||
                          (exit == StatementKind::return_ && loop_around(earlier) == nullptr);
       if (!skips || !earlier->otherwise.empty()) continue;

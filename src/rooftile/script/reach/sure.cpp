@@ -322,6 +322,12 @@ bool is_sure_to_run(const SourceFacts& facts, const Statement& statement) {
   return is_path_sure(facts, path_to(facts, statement), statement.function);
 }
 
+bool is_left_by_default(const SourceFacts& facts, const Statement& statement) {
+  return std::ranges::any_of(path_to(facts, statement), [&](const PathStep& step) {
+    return step.loop == nullptr && is_other_choice(facts, step.guard);
+  });
+}
+
 bool is_sure_to_run(const SourceFacts& facts, const File& file, std::size_t line) {
   const Statement* statement = statement_in(file, line);
   return statement == nullptr || is_sure_to_run(facts, *statement);

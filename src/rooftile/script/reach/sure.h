@@ -12,5 +12,8 @@ namespace rooftile::source {
 // the code of a class that nothing seen makes.
 bool is_sure_to_run(const SourceFacts& facts, const Statement& statement);
 bool is_sure_to_run(const SourceFacts& facts, const File& file, std::size_t line);
+// Whether the defaults pick another branch than the one that it stands in: `if joining ==
+// "concat":` of an option that is "last".
+bool is_left_by_default(const SourceFacts& facts, const Statement& statement);
 
 }  // namespace rooftile::source

@@ -50,6 +50,11 @@ class Words {
   void add(const Expr* expr) {
     visit(expr, [&](const Expr& part) {
       if (part.kind == ExprKind::name || part.kind == ExprKind::attribute) {
+        if (part.type->is(TypeKind::class_) && part.type->choices != nullptr) {
+          for (const ClassDef* def : part.type->classes()) {
+            words_.names[def->full_name].push_back(part.range.begin);
+          }
+        }
         const std::string_view defined = defined_name(part);
         WordPlaces& places = defined.empty() && is_member(part) ? words_.members : words_.names;
         places[defined.empty() ? part.word() : defined].push_back(part.range.begin);
