@@ -80,6 +80,16 @@ void visit(const Expr* expr, const Action& action) {
   if (expr == nullptr || !action(*expr)) return;
   for (const Expr* child : expr->children()) visit(child, action);
 }
+// Whether the expression is, or has inside, one that meets the test.
+template <class Test>
+bool any_inside(const Expr* expr, const Test& test) {
+  bool found = false;
+  visit(expr, [&](const Expr& part) {
+    found = found || test(part);
+    return !found;
+  });
+  return found;
+}
 // Whether the expression has a name or attribute inside whose last part is one of the words.
 bool uses_name(const Expr* expr, Words names);
 // Whether a variable spelled like `variable` is inside.
@@ -104,6 +114,24 @@ void for_statements(std::span<const Statement* const> block, const Action& actio
     for_statements(statement->body, action);
     for_statements(statement->otherwise, action);
   }
+}
+// Whether one of them meets the test.
+template <class Test>
+bool any_statement(std::span<const Statement* const> block, const Test& test) {
+  return std::ranges::any_of(block, [&](const Statement* statement) {
+    if (test(*statement)) return true;
+    const bool is_apart = statement->function_def != nullptr || statement->class_def != nullptr;
+    return !is_apart &&
+           (any_statement(statement->body, test) || any_statement(statement->otherwise, test));
+  });
+}
+// Whether a part of an expression that stands in the statement itself meets the test.
+template <class Test>
+bool any_part(const Statement& statement, const Test& test) {
+  bool found = false;
+  for_own_expressions(statement,
+                      [&](const Expr* expr) { found = found || any_inside(expr, test); });
+  return found;
 }
 
 }  // namespace rooftile::source

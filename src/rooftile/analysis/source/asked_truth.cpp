@@ -15,18 +15,15 @@ bool knows_without_gpu(const Call& call) {
 
 bool is_met_once(const Statement& statement, const Expr& operand) {
   if (statement.kind != StatementKind::if_ || operand.kind != ExprKind::comparison) return false;
-  bool is_met = false;
-  for_statements(statement.body, [&](const Statement& inner) {
+  return any_statement(statement.body, [&](const Statement& inner) {
     const bool sets = inner.kind == StatementKind::assignment && inner.target != nullptr &&
                       inner.target->kind == ExprKind::attribute;
-    if (!sets) return;
+    if (!sets) return false;
     const std::string_view target = inner.file->slice(inner.target->range);
-    is_met =
-        is_met || std::ranges::any_of(operand.children(), [&](const Expr* side) {
-          return side->kind == ExprKind::attribute && statement.file->slice(side->range) == target;
-        });
+    return std::ranges::any_of(operand.children(), [&](const Expr* side) {
+      return side->kind == ExprKind::attribute && statement.file->slice(side->range) == target;
+    });
   });
-  return is_met;
 }
 
 bool may_be_none(const Expr& expr) {

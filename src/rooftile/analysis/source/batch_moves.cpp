@@ -74,11 +74,9 @@ bool is_moving_step(const SourceFacts& facts, const FunctionDef& function) {
 
 // A loop of a generator: `for batch in loader: yield batch`.
 bool hands_on(const Loop& loop) {
-  bool yields = false;
-  for_statements(loop.statement->body, [&](const Statement& statement) {
-    yields = yields || (statement.value != nullptr && statement.value->kind == ExprKind::yield);
+  return any_statement(loop.statement->body, [&](const Statement& statement) {
+    return statement.value != nullptr && statement.value->kind == ExprKind::yield;
   });
-  return yields;
 }
 
 }  // namespace

@@ -39,6 +39,20 @@ bool is_of_metric(std::string_view line) {
   return contains_any(lower(line), {"recall", "f1", "fbeta", "metric", "double_precision"});
 }
 
+// `def text_of(number, precision=2):`, how many digits are shown.
+bool shows_digits(const File& file) {
+  constexpr std::string_view kKeyword = "precision=";
+  for (std::size_t at = file.text.find(kKeyword); at != std::string::npos;
+       at = file.text.find(kKeyword, at + 1)) {
+    const std::string_view digits = std::string_view(file.text).substr(at + kKeyword.size(), 2);
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    if (!digits.empty() && is_digit(digits[0]) && (digits.size() < 2 || !is_digit(digits[1]))) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // Horovod sends gradients as 16 bits, whatever they are multiplied in.
 bool is_of_transfer(std::string_view line) {
   return contains_any(lower(line), {"allreduce", "compression"});
@@ -126,7 +140,7 @@ bool names_precision(const SourceFacts& facts, const Program& program) {
            uses_word(*file, "float16", {is_of_host, asks_for_dtype, is_left_off}) ||
            uses_word(*file, "HalfTensor", {}) || uses_word(*file, "bfloat16", {asks_for_dtype}) ||
            uses_word(*file, "fairseq", {}) ||
-           uses_word(*file, "precision=", {is_of_host, is_of_metric});
+           (!shows_digits(*file) && uses_word(*file, "precision=", {is_of_host, is_of_metric}));
   });
 }
 

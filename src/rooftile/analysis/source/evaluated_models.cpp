@@ -140,9 +140,8 @@ bool has_no_weights(const Type& type) {
   const bool is_plain = std::all_of(def->bases.begin(), def->bases.end(), [](const Expr* base) {
     return base->full_name() == "torch.nn.Module";
   });
-  bool holds = false;
-  for_statements(init->body, [&](const Statement& statement) {
-    holds = holds || may_hold_weights(type, *init, statement);
+  const bool holds = any_statement(init->body, [&](const Statement& statement) {
+    return may_hold_weights(type, *init, statement);
   });
   return is_plain && !holds;
 }

@@ -35,13 +35,10 @@ bool goes_through_part(const Statement* outer) {
 bool freezes_parameters(const Loop& loop) {
   const std::span<const Statement* const> body =
       loop.function != nullptr ? loop.function->body : loop.file->body;
-  bool freezes = false;
-  for_statements(body, [&](const Statement& statement) {
-    freezes = freezes || (freezes_parameter(statement) &&
-                          statement.range.begin < loop.statement->range.begin &&
-                          !goes_through_part(&statement));
+  return any_statement(body, [&](const Statement& statement) {
+    return freezes_parameter(statement) && statement.range.begin < loop.statement->range.begin &&
+           !goes_through_part(&statement);
   });
-  return freezes;
 }
 
 // Inputs are made volatile in the loop or before it; a script does more than this one loop.

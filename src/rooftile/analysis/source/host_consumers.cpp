@@ -23,13 +23,10 @@ bool copies_weights(const HostRead& read) {
     if (outer->kind == StatementKind::function) break;
     if (outer->kind == StatementKind::for_ && iterable == nullptr) iterable = outer->value;
   }
-  bool lists_state = false;
-  visit(iterable, [&](const Expr& part) {
+  return any_inside(iterable, [&](const Expr& part) {
     const Expr* made = resolved(&part);
-    lists_state = lists_state || (made->call() != nullptr && made->call()->method == "state_dict");
-    return !lists_state;
+    return made->call() != nullptr && made->call()->method == "state_dict";
   });
-  return lists_state;
 }
 
 // Says action, next_action, agentActions; neither interaction nor action_loss.
@@ -77,12 +74,9 @@ bool serves_environment(const FunctionDef* function) {
 }
 
 bool shares_variable(const Expr* condition, const Expr* read) {
-  bool shares = false;
-  visit(condition, [&](const Expr& part) {
-    shares = shares || (part.kind == ExprKind::name && uses_variable(read, part.word()));
-    return !shares;
+  return any_inside(condition, [&](const Expr& part) {
+    return part.kind == ExprKind::name && uses_variable(read, part.word());
   });
-  return shares;
 }
 
 // A tensor, whichever branch ran before.

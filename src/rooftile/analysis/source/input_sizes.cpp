@@ -146,12 +146,9 @@ bool cuts_by_option(const File& file) {
 
 // `size[0] // 16 * 16` of a size that each sample has by itself.
 bool is_of_sample(const SourceFacts& facts, const Expr& size) {
-  bool found = false;
-  visit(&size, [&](const Expr& part) {
-    found = found || (part.kind == ExprKind::subscript && !facts.value(&part).known());
-    return !found;
+  return any_inside(&size, [&](const Expr& part) {
+    return part.kind == ExprKind::subscript && !facts.value(&part).known();
   });
-  return found;
 }
 
 // (224, 224): two numbers of pixels, the same for all samples.

@@ -19,10 +19,9 @@ bool collects_all(const Call& call) {
   });
   if (call.target == nullptr || !gets_loader) return false;
   bool loops = false;
-  bool yields = false;
-  for_statements(call.target->body, [&](const Statement& statement) {
+  const bool yields = any_statement(call.target->body, [&](const Statement& statement) {
     loops = loops || statement.kind == StatementKind::for_;
-    yields = yields || (statement.value != nullptr && statement.value->kind == ExprKind::yield);
+    return statement.value != nullptr && statement.value->kind == ExprKind::yield;
   });
   return loops && !yields;
 }

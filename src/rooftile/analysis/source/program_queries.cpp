@@ -23,11 +23,9 @@ bool is_for_a_while(const Statement& statement) {
   if (function->class_def != nullptr && function->class_def->method("__exit__") != nullptr) {
     return true;
   }
-  bool yields = false;
-  for_statements(function->body, [&](const Statement& each) {
-    yields = yields || (each.value != nullptr && each.value->kind == ExprKind::yield);
+  return any_statement(function->body, [&](const Statement& each) {
+    return each.value != nullptr && each.value->kind == ExprKind::yield;
   });
-  return yields;
 }
 
 std::vector<const Call*> training_calls(const SourceFacts& facts, Words full_names) {

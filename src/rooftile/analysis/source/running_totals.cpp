@@ -32,15 +32,13 @@ bool goes_on(const SourceFacts& facts, const Expr* value, std::string_view total
 
 // Whether each pass starts the total anew.
 bool is_reset(const SourceFacts& facts, const Loop& loop, std::string_view total) {
-  bool reset = false;
-  for_statements(loop.statement->body, [&](const Statement& statement) {
+  return any_statement(loop.statement->body, [&](const Statement& statement) {
     const bool is_set = statement.kind == StatementKind::assignment && statement.word == "=" &&
                         sets_name(statement.target, total);
     const bool is_guarded =
         statement.parent != nullptr && statement.parent->kind == StatementKind::if_;
-    reset = reset || (is_set && !is_guarded && !goes_on(facts, statement.value, total));
+    return is_set && !is_guarded && !goes_on(facts, statement.value, total);
   });
-  return reset;
 }
 
 bool sets_anew(const SourceFacts& facts, std::span<const Statement* const> block,

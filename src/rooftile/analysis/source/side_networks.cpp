@@ -66,11 +66,9 @@ class Holders {
   }
 
   static bool is_returned(std::string_view variable, const FunctionDef& function) {
-    bool found = false;
-    for_statements(function.body, [&](const Statement& each) {
-      found = found || (each.kind == StatementKind::return_ && uses_variable(each.value, variable));
+    return any_statement(function.body, [&](const Statement& each) {
+      return each.kind == StatementKind::return_ && uses_variable(each.value, variable);
     });
-    return found;
   }
 
   const SourceFacts& facts_;

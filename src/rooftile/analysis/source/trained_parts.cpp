@@ -45,7 +45,10 @@ class Search {
 
   // The same, frozen or not.
   void add_any(const Type& type) {
-    if (type.classes().empty() && type.made_by == nullptr) {
+    // One of so many classes that they are not kept.
+    const bool is_any = type.made_by != nullptr && type.made_by->target != nullptr &&
+                        type.made_by->target->name == "__init__";
+    if (type.classes().empty() && (type.made_by == nullptr || is_any)) {
       parts_.is_complete = false;
       return;
     }

@@ -211,13 +211,10 @@ void add_names(const Expr* target, Names& names) {
 }
 
 bool carries(const Expr* expr, const Names& names) {
-  bool found = false;
-  visit(expr, [&](const Expr& part) {
+  return any_inside(expr, [&](const Expr& part) {
     const bool is_name = part.kind == ExprKind::name || part.kind == ExprKind::attribute;
-    found = found || (is_name && names.contains(part.word()) && keeps_graph(part, expr));
-    return !found;
+    return is_name && names.contains(part.word()) && keeps_graph(part, expr);
   });
-  return found;
 }
 
 bool has_backward(const Expr* expr) {

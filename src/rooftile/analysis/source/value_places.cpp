@@ -31,14 +31,11 @@ bool is_written_out(const SourceFacts& facts, const Expr& value) {
 }
 
 bool comes_from_numpy(const Expr* expr) {
-  bool found = false;
-  visit(expr, [&](const Expr& part) {
-    found = found || part.full_name().starts_with("numpy.") ||
-            (part.kind == ExprKind::name && part.word() == "np") ||
-            (part.call() != nullptr && is_one_of(part.call()->method, {"cpu", "numpy"}));
-    return !found;
+  return any_inside(expr, [&](const Expr& part) {
+    return part.full_name().starts_with("numpy.") ||
+           (part.kind == ExprKind::name && part.word() == "np") ||
+           (part.call() != nullptr && is_one_of(part.call()->method, {"cpu", "numpy"}));
   });
-  return found;
 }
 
 bool is_unplaced_tensor(const Expr& expr) {

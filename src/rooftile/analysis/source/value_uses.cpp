@@ -316,12 +316,7 @@ class UseSearch {
 
   // Whether what is followed stands in the part of the returned tuple.
   bool is_followed_in(const Expr& part) const {
-    bool found = false;
-    visit(&part, [&](const Expr& inner) {
-      found = found || seen_.contains(&inner);
-      return !found;
-    });
-    return found;
+    return any_inside(&part, [&](const Expr& inner) { return seen_.contains(&inner); });
   }
 
   struct Name {

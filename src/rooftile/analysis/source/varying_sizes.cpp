@@ -45,14 +45,10 @@ std::vector<const Call*> calls_below(const FunctionDef& function) {
 bool takes_longest(const Call& call) {
   const bool is_max = call.name == "max" || call.method == "max" || call.name == "torch.sort";
   if (!is_max) return false;
-  bool has_sizes = false;
-  visit(call.expr, [&](const Expr& part) {
-    has_sizes = has_sizes || resolved(&part)->kind == ExprKind::comprehension ||
-                (part.call() != nullptr && part.call()->method == "len") ||
-                last_name(&part) == "shape";
-    return !has_sizes;
+  return any_inside(call.expr, [&](const Expr& part) {
+    return resolved(&part)->kind == ExprKind::comprehension ||
+           (part.call() != nullptr && part.call()->method == "len") || last_name(&part) == "shape";
   });
-  return has_sizes;
 }
 
 bool fills_up(const Call& call) {

@@ -152,14 +152,10 @@ bool works_on_argument(const Expr& part) {
   }
   // `delta = shadow - x; shadow -= rate * delta`
   const auto is_of_weight = [&](const Expr* value) {
-    bool found = false;
-    visit(value, [&](const Expr& inner) {
-      found = found ||
-              (inner.kind == ExprKind::name &&
-               (inner.word() == weight->name || uses_variable(resolved(&inner), weight->name)));
-      return !found;
+    return any_inside(value, [&](const Expr& inner) {
+      return inner.kind == ExprKind::name &&
+             (inner.word() == weight->name || uses_variable(resolved(&inner), weight->name));
     });
-    return found;
   };
   // One call deep: the function itself, not what it calls.
   return weight != nullptr && std::ranges::any_of(function.body, [&](const Statement* statement) {
@@ -168,13 +164,9 @@ bool works_on_argument(const Expr& part) {
            const bool works = statement->kind == StatementKind::expression;
            const Expr* value = computed(statement->value);
            if ((!stores && !works) || !is_of_weight(value)) return false;
-           bool operates = false;
-           visit(value, [&](const Expr& inner) {
-             operates = operates ||
-                        (is_tensor_operation(inner) && (stores || inner.kind != ExprKind::binary));
-             return !operates;
+           return any_inside(value, [&](const Expr& inner) {
+             return is_tensor_operation(inner) && (stores || inner.kind != ExprKind::binary);
            });
-           return operates;
          });
 }
 
@@ -207,15 +199,14 @@ bool uses_or_picks(const Expr* own, std::string_view name, const Statement& loop
 }
 
 bool uses_names_of(const Expr& target, const Statement& statement, const Statement& loop) {
-  bool found = false;
-  visit(&target, [&](const Expr& name) {
+  return any_inside(&target, [&](const Expr& name) {
+    bool found = false;
+    if (name.kind != ExprKind::name) return found;
     for_own_expressions(statement, [&](const Expr* own) {
-      found = found || (name.kind == ExprKind::name &&
-                        (uses_variable(own, name.word()) || uses_or_picks(own, name.word(), loop)));
+      found = found || uses_variable(own, name.word()) || uses_or_picks(own, name.word(), loop);
     });
-    return !found;
+    return found;
   });
-  return found;
 }
 
 // Whether the variable is a weight that the loop goes through, not its name or number:

@@ -66,7 +66,7 @@ bool is_any_module(const Type& type) {
 
 // The classes of both; null where one's are not known, or where there are too many.
 const std::vector<const ClassDef*>* Inference::choices(const Type& a, const Type& b) {
-  constexpr std::size_t kMaxChoices = 8;
+  constexpr std::size_t kMaxChoices = 32;
   std::vector<const ClassDef*> both;
   for (const Type* one : {&a, &b}) {
     if (one->classes().empty()) return nullptr;

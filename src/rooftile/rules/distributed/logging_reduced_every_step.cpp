@@ -152,13 +152,10 @@ bool is_setting(const Expr* expr) {
 
 // torch.tensor(time.time() - start): how long a step took is for the log.
 bool holds_time(const Expr* expr) {
-  bool found = false;
-  visit(resolved(expr), [&](const Expr& part) {
-    found = found || (part.call() != nullptr &&
-                      is_one_of(part.call()->name, {"time.time", "time.perf_counter"}));
-    return !found;
+  return any_inside(resolved(expr), [&](const Expr& part) {
+    return part.call() != nullptr &&
+           is_one_of(part.call()->name, {"time.time", "time.perf_counter"});
   });
-  return found;
 }
 
 bool is_logged_value(const Expr* expr) {

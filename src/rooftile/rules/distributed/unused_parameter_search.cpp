@@ -62,14 +62,12 @@ bool has_comment(const Call& call, const Argument& search) {
 bool has_branches(const ClassDef& def) {
   const FunctionDef* forward = def.method("forward");
   if (forward == nullptr) return false;
-  bool found = false;
-  for_statements(forward->body, [&](const Statement& statement) {
+  return any_statement(forward->body, [&](const Statement& statement) {
     const bool is_branch = statement.kind == StatementKind::if_;
     const bool tests_none = is_branch && statement.value->kind == ExprKind::comparison &&
                             statement.value->word().starts_with("is");
-    found = found || (is_branch && !tests_none);
+    return is_branch && !tests_none;
   });
-  return found;
 }
 
 // A softmax or a loss without weights: nothing that DDP would look for.

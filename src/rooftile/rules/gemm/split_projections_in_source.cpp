@@ -87,15 +87,13 @@ bool is_set_again(const Expr& input) {
        at = at->parent) {
     is_in_loop = is_in_loop || at->loop != nullptr;
   }
-  bool is_set = false;
-  for_statements(function->body, [&](const Statement& statement) {
+  return any_statement(function->body, [&](const Statement& statement) {
     const bool is_before = statement.range.begin < input.statement->range.begin;
-    if (is_parameter && !is_in_loop && !is_before) return;
+    if (is_parameter && !is_in_loop && !is_before) return false;
     const Expr* target = statement.target;
-    is_set = is_set || (target != nullptr && uses_variable(target, input.word()) &&
-                        !fills_in(statement, input.word()));
+    return target != nullptr && uses_variable(target, input.word()) &&
+           !fills_in(statement, input.word());
   });
-  return is_set;
 }
 
 // Whether no statement from the one of `a` to the one of `b` in the same block sets the variable.
@@ -103,11 +101,9 @@ bool is_unchanged_between(const Expr& a, const Expr& b) {
   const Statement& first = *a.statement;
   const Statement& last = *b.statement;
   if (first.block.data() != last.block.data() || first.index > last.index) return false;
-  bool is_set = false;
-  for_statements(
+  const bool is_set = any_statement(
       first.block.subspan(first.index, last.index - first.index), [&](const Statement& statement) {
-        is_set =
-            is_set || (statement.target != nullptr && uses_variable(statement.target, a.word()));
+        return statement.target != nullptr && uses_variable(statement.target, a.word());
       });
   return !is_set;
 }

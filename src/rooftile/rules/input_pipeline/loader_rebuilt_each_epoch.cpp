@@ -128,8 +128,7 @@ bool is_made_outside(const Expr* name, const Statement& loop) {
 
 bool is_set_inside(const Expr* expr, const Statement& loop, int depth = 0) {
   constexpr int kMaxLoops = 4;
-  bool found = false;
-  visit(expr, [&](const Expr& part) {
+  return any_inside(expr, [&](const Expr& part) {
     const Statement* binding = part.kind == ExprKind::name ? part.binding() : nullptr;
     const bool is_inside =
         binding != nullptr && is_within(*binding, loop) && binding->kind != StatementKind::function;
@@ -140,10 +139,8 @@ bool is_set_inside(const Expr* expr, const Statement& loop, int depth = 0) {
     const bool may_be = part.kind == ExprKind::name && binding == nullptr &&
                         part.statement != nullptr && part.statement->function == loop.function &&
                         sets_variable(loop.body, part.word());
-    found = found || (is_inside && !is_same) || may_be;
-    return !found;
+    return (is_inside && !is_same) || may_be;
   });
-  return found;
 }
 
 // A number above 0, or that of the cores.
@@ -200,11 +197,10 @@ bool is_done_once(const Call& loader, const Statement& loop) {
     if (at->kind != StatementKind::if_ || at->value == nullptr) continue;
     if (branch != nullptr && is_in_body(*branch, *at) && picks_one_pass(*at->value, loop))
       return true;
-    bool sets = false;
-    for_statements(at->body, [&](const Statement& inner) {
+    const bool sets = any_statement(at->body, [&](const Statement& inner) {
       const bool is_flag = inner.kind == StatementKind::assignment && inner.target != nullptr &&
                            inner.value != nullptr && inner.value->kind == ExprKind::boolean;
-      sets = sets || (is_flag && uses_variable(at->value, last_name(inner.target)));
+      return is_flag && uses_variable(at->value, last_name(inner.target));
     });
     if (sets) return true;
   }
@@ -214,15 +210,12 @@ bool is_done_once(const Call& loader, const Statement& loop) {
 // `trainset.data = images[task]` in the loop: other data in each pass.
 bool is_changed_inside(const Expr* dataset, const Statement& loop) {
   const std::string_view variable = last_name(dataset);
-  bool is_changed = false;
-  for_statements(loop.body, [&](const Statement& statement) {
+  return any_statement(loop.body, [&](const Statement& statement) {
     const Expr* target = statement.kind == StatementKind::assignment ? statement.target : nullptr;
     const bool is_part = target != nullptr && (target->kind == ExprKind::attribute ||
                                                target->kind == ExprKind::subscript);
-    is_changed = is_changed || (is_part && !variable.empty() &&
-                                last_name(target->children().front()) == variable);
+    return is_part && !variable.empty() && last_name(target->children().front()) == variable;
   });
-  return is_changed;
 }
 
 // `for epoch in range(3)`: the workers start a few times in all.

@@ -236,12 +236,9 @@ bool is_kept_for_later(const Call& call) {
   for (const Statement* each = call.statement; each != nullptr; each = each->parent) {
     const Statement* outer = each->parent;
     if (outer == nullptr || outer->kind != StatementKind::if_) continue;
-    bool asks = false;
-    visit(outer->value, [&](const Expr& part) {
+    const bool asks = any_inside(outer->value, [&](const Expr& part) {
       const bool is_text = part.kind == ExprKind::text;  // hasattr(self, "mask")
-      asks =
-          asks || ((is_text || part.kind == ExprKind::attribute) && part.word() == target->word());
-      return !asks;
+      return (is_text || part.kind == ExprKind::attribute) && part.word() == target->word();
     });
     if (asks) return true;
   }

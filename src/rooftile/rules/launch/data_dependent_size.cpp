@@ -73,12 +73,9 @@ bool may_be_tensor(const Expr* value) {
 
 // `weight.data.eq(1)`: no array has these.
 bool works_like_tensor(const Expr* value) {
-  bool found = false;
-  visit(value, [&](const Expr& part) {
-    found =
-        found || (part.call() != nullptr && part.call()->receiver != nullptr &&
-                  is_one_of(part.call()->method, {"eq", "ne", "ge", "gt", "le", "lt", "detach"}));
-    return !found;
+  const bool found = any_inside(value, [&](const Expr& part) {
+    return part.call() != nullptr && part.call()->receiver != nullptr &&
+           is_one_of(part.call()->method, {"eq", "ne", "ge", "gt", "le", "lt", "detach"});
   });
   return found && value->type->is(TypeKind::unknown);
 }

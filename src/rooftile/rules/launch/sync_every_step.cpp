@@ -277,15 +277,9 @@ bool goes_on_with_tensors(const HostRead& read) {
   const std::string_view variable = kept_as(read);
   if (variable.empty()) return false;
   return std::ranges::any_of(after(*read.statement), [&](const Statement* later) {
-    bool found = false;
-    for_own_expressions(*later, [&](const Expr* expr) {
-      visit(expr, [&](const Expr& part) {
-        found = found || (part.kind == ExprKind::name && part.word() == variable &&
-                          is_product_with_tensor(part));
-        return !found;
-      });
+    return any_part(*later, [&](const Expr& part) {
+      return part.kind == ExprKind::name && part.word() == variable && is_product_with_tensor(part);
     });
-    return found;
   });
 }
 
@@ -302,12 +296,8 @@ bool is_pointer(const HostRead& read) {
                          value->children().front()->word() == "self";
   if (variable.empty() || !is_member) return false;
   return std::ranges::any_of(after(*read.statement), [&](const Statement* later) {
-    bool found = false;
-    for_own_expressions(*later, [&](const Expr* expr) {
-      visit(expr, [&](const Expr& part) {
-        found = found || (part.kind == ExprKind::slice && uses_variable(&part, variable));
-        return !found;
-      });
+    const bool found = any_part(*later, [&](const Expr& part) {
+      return part.kind == ExprKind::slice && uses_variable(&part, variable);
     });
     return found || (later->target != nullptr && later->target->kind == ExprKind::subscript &&
                      uses_variable(later->target->children()[1], variable));

@@ -149,24 +149,16 @@ bool may_read_result(const Call& call) {
 }
 
 bool names_rank(const Expr* expr) {
-  bool found = false;
-  visit(expr, [&](const Expr& part) {
-    found = found || contains(last_name(&part), "rank");
-    return !found;
-  });
-  return found;
+  return any_inside(expr, [&](const Expr& part) { return contains(last_name(&part), "rank"); });
 }
 
 // `step % n` where n is not known as 1; not `rank % gpus == 0`.
 bool skips_passes(const SourceFacts& facts, const Expr* condition) {
-  bool skips = false;
-  visit(condition, [&](const Expr& part) {
+  return any_inside(condition, [&](const Expr& part) {
     const bool is_remainder = part.kind == ExprKind::binary && part.word() == "%" &&
                               part.children().size() == 2 && !names_rank(part.children()[0]);
-    skips = skips || (is_remainder && !facts.value(part.children()[1]).is(1));
-    return !skips;
+    return is_remainder && !facts.value(part.children()[1]).is(1);
   });
-  return skips;
 }
 
 // `if i == n_critic - 1:` of the loop's own counter.

@@ -174,13 +174,9 @@ bool runs_each_step(const SourceFacts& facts, const Statement& loop) {
 
 // What there is for the work that the loop does.
 std::string_view remedy_for(const Statement& loop, const Statement& operation) {
-  bool reduces = false;
-  for_own_expressions(operation, [&](const Expr* expr) {
-    visit(expr, [&](const Expr& part) {
-      reduces = reduces || (part.call() != nullptr &&
-                            is_one_of(part.call()->method, {"norm", "sum", "isnan", "isinf"}));
-      return !reduces;
-    });
+  const bool reduces = any_part(operation, [&](const Expr& part) {
+    return part.call() != nullptr &&
+           is_one_of(part.call()->method, {"norm", "sum", "isnan", "isinf"});
   });
   if (reduces) return "Use torch._foreach_norm, or one torch._foreach_* call for each of its steps";
   std::string names = lower(loop.file->slice(loop.range));

@@ -258,11 +258,22 @@ bool computes_places(const Program& program) {
   return mentions(program, {"torch.inverse", "torch.linalg.inv", "linalg.inv"});
 }
 
+// Fourier transforms, but for those of NumPy and SciPy.
+bool transforms(const SourceFacts& facts, const File& file) {
+  return std::ranges::any_of(file.calls, [&](const Call* call) {
+    return is_one_of(call->method, {"rfft", "irfft", "rfft2", "fft2", "fftn", "rfftn"}) &&
+           !call->name.starts_with("numpy.") && !call->name.starts_with("scipy.") &&
+           (call->statement == nullptr || !stands_in_unused(facts, *call->statement));
+  });
+}
+
 // What speaks against autocast around the whole forward; empty where nothing does.
 std::string_view doubt_about(const SourceFacts& facts, const Program& program,
                              const SizedLayer& layer) {
   // Transforms of 16-bit tensors raise an error, or take sizes that are powers of two alone.
-  if (mentions(program, {"rfft", "irfft", "rfft2", "fft2", "fftn", "rfftn"})) {
+  if (std::ranges::any_of(program.files, [&](const File* file) {
+        return runs_by_default(facts, program, *file) && transforms(facts, *file);
+      })) {
     return "torch.fft takes no bf16: its input has to be cast back";
   }
   if (has_depthwise_layer(facts, program) ||

@@ -46,12 +46,9 @@ std::optional<Finding> judge_heads(const SourceFacts& facts, const HeadedType& t
 }
 
 bool has_number(const Expr* expr, std::string_view number) {
-  bool found = false;
-  visit(expr, [&](const Expr& part) {
-    found = found || (part.kind == ExprKind::integer && part.word() == number);
-    return !found;
+  return any_inside(expr, [&](const Expr& part) {
+    return part.kind == ExprKind::integer && part.word() == number;
   });
-  return found;
 }
 
 // int(8 * d / 3), int(2 * 4 * d / 3) or int(2 / 3 * d), not within a rounding.

@@ -110,15 +110,13 @@ bool is_returned_detached(const Expr& name) {
          target->children()[place]->word() != name.word()) {
     ++place;
   }
-  bool is_cut = false;
-  for_statements(value->call()->target->body, [&](const Statement& statement) {
-    if (statement.kind != StatementKind::return_ || statement.value == nullptr) return;
+  return any_statement(value->call()->target->body, [&](const Statement& statement) {
+    if (statement.kind != StatementKind::return_ || statement.value == nullptr) return false;
     const Expr* given = statement.value;
     const bool is_part =
         is_tuple && given->kind == ExprKind::tuple && place < given->children().size();
-    is_cut = is_cut || is_detached(is_part ? *given->children()[place] : *given);
+    return is_detached(is_part ? *given->children()[place] : *given);
   });
-  return is_cut;
 }
 
 // What the statement sets the variable to, `loss, n = loss.item(), 3` included; null for others.
@@ -225,12 +223,9 @@ bool is_own_attribute(const Expr* target) {
 
 // `self.v = (self.v * self.n + x) / (self.n + 1)`, a mean that goes on.
 bool continues_itself(const Statement& statement) {
-  bool found = false;
-  visit(statement.value, [&](const Expr& part) {
-    found = found || (is_own_attribute(&part) && part.word() == statement.target->word());
-    return !found;
+  return any_inside(statement.value, [&](const Expr& part) {
+    return is_own_attribute(&part) && part.word() == statement.target->word();
   });
-  return found;
 }
 
 // `meter.update(loss, n)` of an own class: the parameter that `self.sum += val * n` adds up as it

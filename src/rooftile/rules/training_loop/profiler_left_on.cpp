@@ -56,9 +56,8 @@ const Call* endless_profiler(const SourceFacts& facts, const Expr* manager) {
 constexpr std::int64_t kShortRun = 100;  // steps
 
 bool is_bounded(const SourceFacts& facts, const Loop& loop) {
-  bool breaks = false;
-  for_statements(loop.statement->body, [&](const Statement& statement) {
-    breaks = breaks || statement.kind == StatementKind::break_;
+  const bool breaks = any_statement(loop.statement->body, [&](const Statement& statement) {
+    return statement.kind == StatementKind::break_;
   });
   if (breaks) return true;
   const Expr* iterable = loop.statement->value;

@@ -105,13 +105,10 @@ void check_arguments(const SourceFacts& facts, std::vector<Finding>& findings) {
 }
 
 bool lists_weights(const Expr* iterable) {
-  bool found = false;
-  visit(iterable, [&](const Expr& part) {
+  return any_inside(iterable, [&](const Expr& part) {
     const std::string_view name = last_name(&part);
-    found = found || name == "params" || name.ends_with("parameters") || name.ends_with("_params");
-    return !found;
+    return name == "params" || name.ends_with("parameters") || name.ends_with("_params");
   });
-  return found;
 }
 
 // `if p.grad is not None`, `if p.requires_grad`; a test of values picks the odd gradient.

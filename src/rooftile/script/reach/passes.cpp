@@ -57,13 +57,11 @@ bool ends_the_loop(const Guard& guard) {
 }
 
 bool assigns(const Statement& branch, std::string_view target) {
-  bool found = false;
-  for_statements(branch.body, [&](const Statement& statement) {
+  return any_statement(branch.body, [&](const Statement& statement) {
     const bool is_it = statement.kind == StatementKind::assignment && statement.target != nullptr &&
                        statement.file->slice(statement.target->range) == target;
-    found = found || is_it;
+    return is_it;
   });
-  return found;
 }
 
 // `if key not in cache`, `if self.graph is None: self.graph = …`: true the first time.
@@ -97,12 +95,9 @@ const Expr* compared_with_text(const Expr* expr) {
 
 // Whether the value uses a variable that the target sets.
 bool uses_name_of(const Expr& target, const Expr& value) {
-  bool found = false;
-  visit(&target, [&](const Expr& part) {
-    found = found || (part.kind == ExprKind::name && uses_variable(&value, part.word()));
-    return !found;
+  return any_inside(&target, [&](const Expr& part) {
+    return part.kind == ExprKind::name && uses_variable(&value, part.word());
   });
-  return found;
 }
 
 // `for layer in layers: if layer["type"] == "yolo": … elif …` of a module goes through all of its

@@ -64,11 +64,9 @@ bool is_forward(const FunctionDef* function) {
 }
 
 bool returns_outside(const FunctionDef& function, const Statement& block) {
-  bool returns = false;
-  for_statements(function.body, [&](const Statement& statement) {
-    returns = returns || (statement.kind == StatementKind::return_ && !is_within(statement, block));
+  return any_statement(function.body, [&](const Statement& statement) {
+    return statement.kind == StatementKind::return_ && !is_within(statement, block);
   });
-  return returns;
 }
 
 // `def forward(self, x): return self.sample(x)`: the function runs all of it.

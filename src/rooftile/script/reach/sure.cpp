@@ -94,12 +94,9 @@ bool is_given(const SourceFacts& facts, std::string_view text) {
 
 // `name == "resnet"`, where something gives that name: one of the runs.
 bool asks_for_given_text(const SourceFacts& facts, const Expr& condition) {
-  bool is_one = false;
-  visit(&condition, [&](const Expr& part) {
-    is_one = is_one || (part.kind == ExprKind::text && is_given(facts, part.word()));
-    return !is_one;
+  return any_inside(&condition, [&](const Expr& part) {
+    return part.kind == ExprKind::text && is_given(facts, part.word());
   });
-  return is_one;
 }
 
 // `@register_model(name="unet")`
