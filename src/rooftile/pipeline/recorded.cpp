@@ -117,7 +117,7 @@ Result<Device> nearest_device(const TraceDevice& recorded) {
   if (best) return *best;
   return fail(
       fmt::format("{} is not among the GPUs that `rooftile gpus` lists: name the nearest "
-                  "with --gpu for advice{}",
+                  "with --gpu for advice that needs its rates{}",
                   rooftile::quoted(recorded.name), most_alike(recorded)));
 }
 

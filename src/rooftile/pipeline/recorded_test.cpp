@@ -101,12 +101,13 @@ TEST(RecordedDevice, AListedOneOfNearlyAsManySmsStandsForOneThatIsNot) {
 }
 
 TEST(RecordedDevice, AnUnknownOneIsToldWhichListedOneIsMostAlike) {
-  EXPECT_EQ(id_of("Laptop-GPU", "sms=43 cc=12.0 memory=12820480000"),
-            "'Laptop-GPU' is not among the GPUs that `rooftile gpus` lists: name the nearest with "
-            "--gpu for advice; of its generation, rtx_5070 has 48 SMs for its 43");
+  EXPECT_EQ(
+      id_of("Laptop-GPU", "sms=43 cc=12.0 memory=12820480000"),
+      "'Laptop-GPU' is not among the GPUs that `rooftile gpus` lists: name the nearest with "
+      "--gpu for advice that needs its rates; of its generation, rtx_5070 has 48 SMs for its 43");
   EXPECT_EQ(id_of("Laptop-GPU", "sms=46 cc=1.0 memory=12820480000"),
             "'Laptop-GPU' is not among the GPUs that `rooftile gpus` lists: name the nearest with "
-            "--gpu for advice");
+            "--gpu for advice that needs its rates");
 }
 
 }  // namespace

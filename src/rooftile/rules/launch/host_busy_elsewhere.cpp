@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
+#include <string_view>
 #include <tuple>
 
 #include "rooftile/analysis/trace/benchmarks.h"
@@ -63,6 +65,18 @@ bool is_compiled(std::string_view name) {
   return name.starts_with("CompiledFunction") || name.starts_with("Torch-Compiled Region");
 }
 
+// Takes microseconds by itself: of a longer one a tensor subclass, fake tensors or a dispatch mode
+// makes Python code.
+bool is_view(const HostWorkUse& work) {
+  constexpr std::array<std::string_view, 18> kViews{
+      "aten::view",    "aten::as_strided", "aten::split",   "aten::split_with_sizes",
+      "aten::chunk",   "aten::slice",      "aten::select",  "aten::expand",
+      "aten::permute", "aten::t",          "aten::squeeze", "aten::unsqueeze",
+      "aten::narrow",  "aten::transpose",  "aten::detach",  "aten::alias",
+      "aten::unbind",  "aten::unflatten"};
+  return std::ranges::find(kViews, work.name) != kViews.end();
+}
+
 Fix propose(const TraceSummary& trace, const HostWorkUse& work) {
   // DistributedDataParallel packs a module's buffers to broadcast them before each forward pass.
   if (work.name.find("flatten_dense_tensors") != std::string::npos) {
@@ -72,6 +86,12 @@ Fix propose(const TraceSummary& trace, const HostWorkUse& work) {
         Exactness::changes_training};
   }
   if (auto fix = made_on_gpu(work.name)) return *std::move(fix);
+  if (is_view(work)) {
+    return {
+        "Find the code that runs operators on shapes alone (fake tensors, a tensor subclass, a "
+        "dispatch mode), and do it once before the loop",
+        Exactness::exact_arithmetic};
+  }
   if (is_compiled(work.name)) {
     return {
         "Let the compiled code run as it was recorded: TORCH_LOGS=recompiles,cudagraphs tells why "
@@ -189,6 +209,9 @@ Finding describe(const TraceSummary& trace, const JoinedWork& joined) {
   } else if (work.count < fewest(trace)) {
     finding.message += "; one run was recorded: this counts where each run does it";
     finding.saving->low = Seconds();
+  }
+  if (is_view(work)) {
+    finding.message += "; a view takes microseconds, so Python runs for each operator there";
   }
   finding.count = work.count;
   finding.evidence = {Evidence::measured(
