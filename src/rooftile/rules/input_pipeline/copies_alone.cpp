@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/trace/host_copies.h"
+#include "rooftile/analysis/trace/use_groups.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"
@@ -23,7 +24,8 @@ step begins.
 ## How to fix
 Copy the next batch on a stream of its own while this one is computed, and let the computing stream wait
 for that copy. Send fewer bytes: pixels as uint8 and converted on the GPU, 16-bit floats, indices as
-int32.
+int32. A program without PyTorch keeps arrays that stay the same on the GPU; with OpenACC or OpenMP a data
+region around the loop does.
 
 ## How the saving is estimated
 High: the time in which the GPU only copies, as far as computation or the host's work is long enough to
@@ -42,6 +44,21 @@ hide it. Half is assumed likely, 0 is the low end: what can be copied ahead depe
 constexpr double kMinShare = threshold::kPartlyShowsInARun;  // of the window
 constexpr double kSlowLink = 0.4;  // of the link's rate: other copies, or fewer lanes
 
+// A program that copies by itself may send the same arrays in each round, and has no batches.
+Fix propose(const TraceSummary& trace) {
+  if (!uses_torch(trace)) {
+    return {
+        "Keep what stays the same from round to round on the GPU (OpenACC, OpenMP: a data region "
+        "around the loop), and copy what the next round needs on a stream of its own while this "
+        "one is computed",
+        Exactness::bit_exact};
+  }
+  return {
+      "Copy the next batch on a stream of its own while this one is computed, and send fewer bytes "
+      "(uint8 pixels, 16-bit floats)",
+      Exactness::bit_exact};
+}
+
 Finding describe(const RuleInput& input, const TraceSummary& trace, const HostCopy& upload) {
   const BytesPerSecond rate = upload.bytes / upload.time;
   Finding finding = about_site(
@@ -49,11 +66,7 @@ Finding describe(const RuleInput& input, const TraceSummary& trace, const HostCo
       fmt::format(
           "{} from pinned host memory on the computing stream: nothing computes meanwhile, for {}",
           count_text(trace, upload.count, "copy"), cost_text(trace, upload.in_line)),
-      {"Copy the next batch on a stream of its own while this one is computed, and send fewer "
-       "bytes "
-       "(uint8 pixels, 16-bit floats)",
-       Exactness::bit_exact},
-      capped_by_work(trace, {Seconds(0), 0.5 * upload.in_line, upload.in_line}));
+      propose(trace), capped_by_work(trace, {Seconds(0), 0.5 * upload.in_line, upload.in_line}));
   finding.count = upload.count;
   finding.evidence = {Evidence::measured(fmt::format("{} in {} ({})", traffic_text(upload.bytes),
                                                      time_text(upload.time), rate_text(rate)))};
