@@ -115,6 +115,7 @@ class Follower {
     if (statement.kind == StatementKind::assignment) bind(statement, stage);
     if (found_) found_->weights_leave = leaves_;
     if (found_) found_->has_bias = has_bias_;
+    if (found_) found_->weights_change = changes_;
   }
 
   void bind(const Statement& statement, Stage stage) {
@@ -268,6 +269,12 @@ class Follower {
     return Stage::scores;
   }
 
+  // What a call does that gets the weights.
+  void note_weights(const Call& call) {
+    if (!keeps_stage(call) && call.method != "softmax") leaves_ = true;
+    if (is_one_of(call.method, {"masked_fill", "masked_fill_", "where"})) changes_ = true;
+  }
+
   Stage of_call(const Call& call, int depth) {
     std::vector<const Expr*> inputs;
     const bool has_object = call.receiver != nullptr && call.receiver->full_name().empty();
@@ -288,7 +295,7 @@ class Follower {
         softmax_ = call.expr;
       return Stage::weights;
     }
-    if (top == Stage::weights && !keeps_stage(call) && call.method != "softmax") leaves_ = true;
+    if (top == Stage::weights) note_weights(call);
     if (call.method == "exp" || call.method == "log") return Stage::other;
     if (keeps_stage(call)) return top;
     const bool is_own = call.target != nullptr && call.name != "torch.nn.Module.__call__";
@@ -306,7 +313,7 @@ class Follower {
   const Statement* at_ = nullptr;  // the one that is read
   const Expr* scores_ = nullptr;   // their first product
   const Expr* softmax_ = nullptr;
-  bool leaves_ = false, other_terms_ = false, has_bias_ = false;
+  bool leaves_ = false, other_terms_ = false, has_bias_ = false, changes_ = false;
   std::optional<WrittenAttention> found_;
 };
 

@@ -14,6 +14,7 @@ struct WrittenAttention {
   bool weights_leave = false;     // returned, stored or read by something else
   bool has_other_terms = false;   // exponents, products of weights: no fused call takes them
   bool has_bias = false;          // a bias is added that may be trained, no mask
+  bool weights_change = false;    // masked or scaled behind the softmax
 };
 
 // softmax(q @ k) @ v in the function, followed through its variables; empty where there is none.

@@ -239,6 +239,9 @@ void lower_unless_main(const SourceFacts& facts, const ClassDef* def,
     reason =
         "a bias is added to the scores: where it is trained, the fastest kernels do not take it";
   }
+  if (reason.empty() && attention.weights_change) {
+    reason = "the weights are masked behind the softmax: the result has to be masked instead";
+  }
   if (reason.empty()) return;
   finding.own_level = Level::info;
   finding.evidence.push_back(Evidence::found(std::string(reason)));
