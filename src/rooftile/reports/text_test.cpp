@@ -3,6 +3,7 @@
 
 #include "rooftile/reports/reports.h"
 #include "rooftile/reports/sample_report.h"
+#include "rooftile/reports/trace_words.h"
 
 namespace rooftile {
 namespace {
@@ -36,6 +37,21 @@ TEST(TextReport, MemoryThatTheCpuSharesIsNamed) {
   EXPECT_THAT(render_text(report), Not(HasSubstr("shared with")));
   report.memory.shared_with_cpu = true;
   EXPECT_THAT(render_text(report), HasSubstr("usable, shared with what runs on the CPU"));
+}
+
+// One rank does not tell whether it sent or waited.
+TEST(TextReport, CommunicationOfUnknownSizeMayBeWaiting) {
+  TraceSummary trace;
+  trace.time.span = milliseconds(10);
+  trace.time.exposed_communication = milliseconds(5);
+  trace.collectives.emplace_back().exposed = milliseconds(5);
+  const auto first_row = [&](bool is_of_several) {
+    return pass_table(trace, is_of_several).rows.at(0).at(0);
+  };
+  EXPECT_EQ(first_row(false), "communication of unknown size, or waiting in it");
+  EXPECT_EQ(first_row(true), "communication, not overlapped");
+  trace.collectives.front().shape.in_elements = 1000;
+  EXPECT_EQ(first_row(false), "communication, not overlapped");
 }
 
 TEST(TextReport, LoaderSettingsDoNotChangeTheModel) {

@@ -785,6 +785,19 @@ std::vector<std::string> trace_lines(const Report& report) {
 
 bool has_pass(const TraceSummary& trace) { return trace.kernels > 0; }
 
+// How long a collective of unknown size sends, and how long it waits for other ranks, one rank does
+// not tell.
+std::string communication_words(const TraceSummary& trace, bool is_of_several) {
+  Seconds unknown, all;
+  for (const CollectiveUse& use : trace.collectives) {
+    all += use.exposed;
+    if (use.shape.in_elements <= 0 && use.shape.out_elements <= 0) unknown += use.exposed;
+  }
+  const bool is_known = is_of_several || 2 * unknown < all || all <= Seconds();
+  return is_known ? "communication, not overlapped"
+                  : "communication of unknown size, or waiting in it";
+}
+
 TextTable pass_table(const TraceSummary& trace, bool is_of_several) {
   const bool has_steps = !trace.steps.durations.empty();
   std::string title = has_steps ? "a step's time goes to" : "the time goes to";
@@ -795,7 +808,7 @@ TextTable pass_table(const TraceSummary& trace, bool is_of_several) {
   const TimeBreakdown& time = trace.time;
   add_part(table, "compute", time.compute - time.stretched, trace);
   add_part(table, "kernels held up by something else", time.stretched, trace);
-  add_part(table, "communication, not overlapped",
+  add_part(table, communication_words(trace, is_of_several),
            time.exposed_communication - time.rank_waiting - time.communication_beside_allocation,
            trace);
   add_part(table, "waiting for other ranks, in collectives", time.rank_waiting, trace);
