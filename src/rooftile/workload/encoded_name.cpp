@@ -56,7 +56,9 @@ std::vector<std::string> decode_names(std::string_view text) {
 
 std::string encode_names(const std::vector<std::string>& names) {
   std::vector<std::string> parts;
-  for (const std::string& name : names) parts.push_back(encode_name(name));
+  for (const std::string& name : names) {
+    if (!name.empty()) parts.push_back(encode_name(name));
+  }
   return join(parts, ",");
 }
 

@@ -25,8 +25,10 @@ std::optional<Dtype> Conversion::dequantized_behind(ValueId id) const {
     const auto read = dequantized.find(id);
     if (read != dequantized.end()) return read->second;
     const std::int32_t producer = value(id).producer;
-    if (producer < 0 || !is_one_of(node(producer).op, kViews)) return {};
-    id = node(producer).inputs[0];
+    if (producer < 0) return {};
+    const Node& view = node(producer);
+    if (!is_one_of(view.op, kViews) || view.inputs.empty()) return {};
+    id = view.inputs[0];
     if (id == kNoValue) return {};
   }
   return {};
