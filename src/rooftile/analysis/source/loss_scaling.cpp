@@ -5,27 +5,30 @@
 
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/script/flow/sources.h"
 
 namespace rooftile::source {
 namespace {
 
-// The scaler of `scaler.scale(loss)`, names followed, also inside of `cast(Tensor,
-// scaler.scale(loss))`; null otherwise.
-const Expr* scaler_of_loss(const Expr* loss) {
+// The scaler of `scaler.scale(loss)`, also inside of `cast(Tensor, scaler.scale(loss))`, and where
+// only one way to here scales the loss; null otherwise.
+const Expr* scaler_of_loss(const SourceFacts& facts, const Expr* loss) {
+  if (loss == nullptr) return nullptr;
   const Expr* scaler = nullptr;
-  visit(resolved(loss), [&](const Expr& part) {
+  script::find_source(facts, *loss, [&](const Expr& part) {
     const bool scales = part.call() != nullptr && part.call()->method == "scale";
-    if (scales && is_scaler(part.call()->receiver)) scaler = part.call()->receiver;
-    return scaler == nullptr;
+    if (!scales || !is_scaler(part.call()->receiver)) return script::SourceStep::go_on;
+    scaler = part.call()->receiver;
+    return script::SourceStep::found;
   });
   return scaler;
 }
 
 // Of `scaler.scale(loss).backward()` and `features.backward(scaler.scale(gradient))`.
-const Expr* scaler_of_backward(const Call& backward) {
-  const Expr* scaler = scaler_of_loss(backward.receiver);
+const Expr* scaler_of_backward(const SourceFacts& facts, const Call& backward) {
+  const Expr* scaler = scaler_of_loss(facts, backward.receiver);
   for (const Argument& argument : backward.arguments) {
-    if (scaler == nullptr) scaler = scaler_of_loss(argument.value);
+    if (scaler == nullptr) scaler = scaler_of_loss(facts, argument.value);
   }
   return scaler;
 }
@@ -66,11 +69,11 @@ std::optional<ScalingEvent> scaler_event(const IteratedCall& at) {
   return std::nullopt;
 }
 
-std::optional<ScalingEvent> event_of(const IteratedCall& at) {
+std::optional<ScalingEvent> event_of(const SourceFacts& facts, const IteratedCall& at) {
   const Call& call = *at.call;
   const std::string_view method = call.method;
   if (method == "backward") {
-    if (const Expr* scaler = scaler_of_backward(call)) {
+    if (const Expr* scaler = scaler_of_backward(facts, call)) {
       return ScalingEvent{ScalingKind::scaled_backward, &at, scaler, nullptr};
     }
     if (!is_backward_of_tensor(call)) return std::nullopt;
@@ -92,10 +95,10 @@ std::optional<ScalingEvent> event_of(const IteratedCall& at) {
 
 }  // namespace
 
-std::vector<ScalingEvent> scaling_events(const Iteration& iteration) {
+std::vector<ScalingEvent> scaling_events(const SourceFacts& facts, const Iteration& iteration) {
   std::vector<ScalingEvent> events;
   for (const IteratedCall& at : iteration.calls) {
-    if (const auto event = event_of(at)) events.push_back(*event);
+    if (const auto event = event_of(facts, at)) events.push_back(*event);
   }
   return events;
 }
@@ -158,7 +161,7 @@ std::vector<ScaledPass> scaled_passes(const SourceFacts& facts) {
   for (const Iteration& iteration : training_iterations(facts)) {
     if (!trains_on_gpu(facts, *iteration.file)) continue;
     ScaledPass pass;
-    pass.events = scaling_events(iteration);
+    pass.events = scaling_events(facts, iteration);
     pass.iteration = &iteration;
     passes.push_back(std::move(pass));
   }

@@ -26,7 +26,7 @@ struct ScalingEvent {
 };
 
 // In the order of the iteration.
-std::vector<ScalingEvent> scaling_events(const Iteration& iteration);
+std::vector<ScalingEvent> scaling_events(const SourceFacts& facts, const Iteration& iteration);
 
 struct ScaledPass {
   const Iteration* iteration = nullptr;

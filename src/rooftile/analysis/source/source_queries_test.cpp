@@ -241,7 +241,7 @@ TEST(LossScaling, EventsComeInOrderWithTheirObjects) {
                              "    scaler.step(optimizer)\n"
                              "    scaler.update()\n"));
   const Iteration& iteration = only_iteration(facts);
-  const auto events = scaling_events(iteration);
+  const auto events = scaling_events(facts, iteration);
   std::vector<ScalingKind> kinds;
   for (const ScalingEvent& event : events) kinds.push_back(event.kind);
   const std::vector<ScalingKind> expected{ScalingKind::zero_gradients, ScalingKind::scaled_backward,

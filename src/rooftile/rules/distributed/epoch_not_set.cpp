@@ -132,6 +132,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
   for (const Call* sampler : samplers_of(facts)) {
     if (facts.argument(*sampler, "shuffle", 3).is_false() || is_for_evaluation(*sampler)) continue;
     if (serves_evaluation(facts, *sampler) || is_beside_training(facts, *sampler)) continue;
+    if (ways_to(facts, *sampler).empty()) continue;
     const auto programs = training_programs_of(facts, *sampler->file);
     const bool is_unset =
         !programs.empty() && std::all_of(programs.begin(), programs.end(), [&](const Program* one) {

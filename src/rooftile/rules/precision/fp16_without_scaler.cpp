@@ -71,7 +71,7 @@ const Call* fp16_region(const SourceFacts& facts, const Iteration& iteration) {
 
 Unscaled unscaled_backward(const SourceFacts& facts, const Iteration& iteration) {
   Unscaled found;
-  for (const ScalingEvent& event : scaling_events(iteration)) {
+  for (const ScalingEvent& event : scaling_events(facts, iteration)) {
     if (event.kind == ScalingKind::scaled_backward) return {};
     if (event.kind != ScalingKind::backward || found.backward != nullptr) continue;
     bool is_multiplied = false;  // (loss * 1024).backward() scales by hand
