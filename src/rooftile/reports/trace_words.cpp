@@ -487,6 +487,8 @@ std::string before_line(const TraceSummary& trace) {
   constexpr std::size_t kMostNamed = 3;
   if (trace.before < kVisible * trace.whole.span || trace.before < kShort) return "";
   if (trace.before_work.empty() && trace.before < kMost * trace.whole.span) return "";
+  const Seconds idle = trace.whole.span - trace.whole.gpu_busy;
+  if (idle < kMost * trace.before) return "";  // the GPU has work of before the recording
   std::vector<std::string> parts;
   for (const HostWorkUse& use : trace.before_work) {
     if (parts.size() == kMostNamed) break;

@@ -15,6 +15,7 @@
 #include "rooftile/analysis/trace/python_sites.h"
 #include "rooftile/analysis/trace/seconds.h"
 #include "rooftile/analysis/trace/steps.h"
+#include "rooftile/base/mangled_name.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::trace {
@@ -225,6 +226,7 @@ struct Name {
   Nanoseconds until = 0;  // the end of what `text` names
   bool goes_on = false;   // something of the program is around that began before
   bool is_profiler = false;
+  bool is_kernel = false;  // `text` is what the stretch prepares
 
   bool says_nothing() const {
     return text.empty() && frame.empty() && library.empty() && row == kNone;
@@ -279,6 +281,7 @@ class Namer {
       if (const std::uint32_t kernel = first_calls_.next_first_kernel(end, thread, end - start)) {
         name.cause = IdleCause::module_loading;
         name.text = timeline_.strings[kernel];
+        name.is_kernel = true;
         name.library = {};
       }
     }
@@ -376,6 +379,7 @@ HostWorkUse use_of(const Name& name) {
     if (!text.empty()) parts.push_back(function_of(text));
   }
   use.name = join(parts, " → ");
+  if (name.is_kernel) use.name = "before the first " + function_of_kernel(name.text);
   return use;
 }
 

@@ -1,6 +1,7 @@
 #include "rooftile/analysis/trace/summarize.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -193,8 +194,9 @@ kernel 7 50.52ms 1ms gemm corr=2
 // Without operators: what leads to the first launch of a kernel, in a recording that shows a module
 // being loaded.
 TEST(Summarize, WithoutOperatorsFirstLaunchesAreFirstCalls) {
-  const auto causes = [](std::string_view first_launch, std::string_view kernel) {
-    return summary_of(fmt::format(R"(
+  std::vector<std::string> names;
+  const auto causes = [&](std::string_view first_launch, std::string_view kernel) {
+    const TraceSummary summary = summary_of(fmt::format(R"(
 call main 0ms {0} cudaLaunchKernel corr=1
 kernel 7 10ms 1ms fill corr=1
 call main 40ms 1ms cudaMalloc
@@ -203,12 +205,15 @@ kernel 7 60.02ms 1ms {1} corr=2
 call main 70ms 10us cudaLaunchKernel corr=3
 kernel 7 70.02ms 1ms {1} corr=3
 )",
-                                  first_launch, kernel))
-        .time.idle_by_cause;
+                                                        first_launch, kernel));
+    names.clear();
+    for (const HostWorkUse& use : summary.host_work) names.push_back(use.name);
+    return summary.time.idle_by_cause;
   };
   constexpr std::string_view kOfLibrary = "ampere_sgemm_128x64_nn";
   const auto cold = causes("9ms", kOfLibrary);
   EXPECT_NEAR(us(cold.at(IdleCause::module_loading)), 9'000 + 49'000, 100);
+  EXPECT_THAT(names, testing::Contains("before the first ampere_sgemm_128x64_nn"));
   EXPECT_NEAR(us(cold.at(IdleCause::host_work)), 8'980, 50);
   EXPECT_EQ(cold.count(IdleCause::allocator), 0U);
   const auto warm = causes("9us", kOfLibrary);
