@@ -50,8 +50,19 @@ TEST(TextReport, CommunicationOfUnknownSizeMayBeWaiting) {
   };
   EXPECT_EQ(first_row(false), "communication of unknown size, or waiting in it");
   EXPECT_EQ(first_row(true), "communication, not overlapped");
+  const auto lines_of = [&] {
+    Report report = sample_report();
+    report.findings.clear();
+    trace.kernels = 1;
+    report.traces = TraceList({trace});
+    return render_text(report);
+  };
+  EXPECT_THAT(lines_of(), HasSubstr("no recorded size, or waits for others, for 50 % of"));
   trace.collectives.front().shape.in_elements = 1000;
   EXPECT_EQ(first_row(false), "communication, not overlapped");
+  EXPECT_THAT(lines_of(), Not(HasSubstr("waits for others")));
+  trace.time.rank_waiting = milliseconds(4);
+  EXPECT_THAT(lines_of(), HasSubstr("This rank waits for others for 40 % of"));
 }
 
 TEST(TextReport, LoaderSettingsDoNotChangeTheModel) {

@@ -679,19 +679,33 @@ std::string copies_line(const Report& report) {
                                   : "");
 }
 
+// Whether most communication that nothing hides is of unknown size: how long it sends, and how long
+// it waits for other ranks, one rank does not tell.
+bool may_be_waiting(const TraceSummary& trace) {
+  Seconds unknown, all;
+  for (const CollectiveUse& use : trace.collectives) {
+    all += use.exposed;
+    if (use.shape.in_elements <= 0 && use.shape.out_elements <= 0) unknown += use.exposed;
+  }
+  return all > Seconds() && 2 * unknown >= all;
+}
+
 // What only the recordings of the other ranks tell.
 std::string waiting_line(const Report& report) {
   constexpr double kMuch = 0.3;  // of the span
   const TraceSummary& trace = report.traces.front();
-  const Seconds waiting = trace.time.rank_waiting;
+  const bool is_unknown = may_be_waiting(trace);
+  const Seconds waiting = is_unknown ? trace.time.exposed_communication : trace.time.rank_waiting;
   const bool is_alone = report.traces.size() == 1 && !says_why_not(report);
   const bool is_named = is_told(
       report, [](const Finding& finding) { return finding.rule.starts_with("distributed/"); });
   if (!is_alone || is_named || waiting < kMuch * trace.time.span) return "";
   return fmt::format(
-      "This rank waits for others for {} of the time: record all ranks and compare them (rooftile "
-      "check with one trace of each). What is saved here is waited instead.",
-      share_text(waiting / trace.time.span));
+      "This rank {} for {} of the time: record all ranks and compare them (rooftile check with one "
+      "trace of each). What is saved here {}.",
+      is_unknown ? "sends what has no recorded size, or waits for others," : "waits for others",
+      share_text(waiting / trace.time.span),
+      is_unknown ? "may be waited instead" : "is waited instead");
 }
 
 // Of several ranks the tables are those of the first.
@@ -787,19 +801,6 @@ std::vector<std::string> trace_lines(const Report& report) {
 
 bool has_pass(const TraceSummary& trace) { return trace.kernels > 0; }
 
-// How long a collective of unknown size sends, and how long it waits for other ranks, one rank does
-// not tell.
-std::string communication_words(const TraceSummary& trace, bool is_of_several) {
-  Seconds unknown, all;
-  for (const CollectiveUse& use : trace.collectives) {
-    all += use.exposed;
-    if (use.shape.in_elements <= 0 && use.shape.out_elements <= 0) unknown += use.exposed;
-  }
-  const bool is_known = is_of_several || 2 * unknown < all || all <= Seconds();
-  return is_known ? "communication, not overlapped"
-                  : "communication of unknown size, or waiting in it";
-}
-
 TextTable pass_table(const TraceSummary& trace, bool is_of_several) {
   const bool has_steps = !trace.steps.durations.empty();
   std::string title = has_steps ? "a step's time goes to" : "the time goes to";
@@ -810,9 +811,11 @@ TextTable pass_table(const TraceSummary& trace, bool is_of_several) {
   const TimeBreakdown& time = trace.time;
   add_part(table, "compute", time.compute - time.stretched, trace);
   add_part(table, "kernels held up by something else", time.stretched, trace);
-  add_part(table, communication_words(trace, is_of_several),
-           time.exposed_communication - time.rank_waiting - time.communication_beside_allocation,
-           trace);
+  add_part(
+      table,
+      !is_of_several && may_be_waiting(trace) ? "communication of unknown size, or waiting in it"
+                                              : "communication, not overlapped",
+      time.exposed_communication - time.rank_waiting - time.communication_beside_allocation, trace);
   add_part(table, "waiting for other ranks, in collectives", time.rank_waiting, trace);
   add_part(table, "allocating GPU memory, beside communication",
            time.communication_beside_allocation, trace);
