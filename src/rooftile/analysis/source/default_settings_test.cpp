@@ -94,5 +94,40 @@ if __name__ == "__main__":
             "train_gan.py: train_gan.py choose.py gan.py\n");
 }
 
+// A text may name any file of the machine: only those of the project are read.
+TEST(DefaultSettings, OfOtherFoldersAreNotRead) {
+  TemporaryFolder folder;
+  folder.write("project/setup.py", "");
+  folder.write("project/inside.json", R"js({"net": {"width": 64}})js");
+  folder.write("outside.json", R"js({"net": {"width": 8}})js");
+  const auto width = [&](const std::string& path) {
+    folder.write("project/train.py", fmt::format(R"py(
+import json
+import torch
+
+def train(opt):
+    use(opt["net"]["width"])
+    for x in loader:
+        torch.relu(x.cuda()).mean().backward()
+
+if __name__ == "__main__":
+    train(json.load(open("{}")))
+)py",
+                                                 path));
+    const std::string project = (folder.path() / "project").string();
+    const auto facts = read_python({&project, 1});
+    if (!facts || facts->programs.empty()) return std::string("no program");
+    for (const Call* call : facts->method_calls("use")) {
+      const auto value =
+          default_setting(*facts, facts->programs.front(), *call->arguments[0].value);
+      return std::string(value.value_or("unknown"));
+    }
+    return std::string("no call");
+  };
+  EXPECT_EQ(width("inside.json"), "64");
+  EXPECT_EQ(width("../outside.json"), "unknown");
+  EXPECT_EQ(width((folder.path() / "outside.json").string()), "unknown");
+}
+
 }  // namespace
 }  // namespace rooftile::source

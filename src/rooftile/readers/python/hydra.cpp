@@ -107,12 +107,6 @@ fs::path project_of(const std::string& script) {
   return root == folder && !is_project_root(root) ? folder.parent_path() : root;
 }
 
-bool lies_in(const fs::path& project, const fs::path& file) {
-  std::error_code error;
-  const fs::path below = fs::weakly_canonical(file, error).lexically_relative(project);
-  return !error && !below.empty() && *below.begin() != "..";
-}
-
 class Configuration {
  public:
   Configuration(const PythonOptions& options, FactsMemory& memory, fs::path project)

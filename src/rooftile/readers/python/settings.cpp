@@ -201,7 +201,8 @@ fs::path named_settings(const File& script) {
   const auto add = [&](const Expr& text) {
     if (text.kind != ExprKind::text || !is_settings(fs::path(text.word()))) return;
     for (const fs::path& each : above) {
-      if (fs::is_regular_file(each / text.word(), error)) found.insert(each / text.word());
+      const fs::path path = each / text.word();
+      if (fs::is_regular_file(path, error) && lies_in(above.back(), path)) found.insert(path);
     }
   };
   for (const Statement* statement : script.statements) {

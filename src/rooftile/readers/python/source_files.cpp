@@ -121,6 +121,12 @@ std::vector<fs::path> project_folders(const fs::path& folder) {
   return folders;
 }
 
+bool lies_in(const fs::path& folder, const fs::path& file) {
+  std::error_code error;
+  const fs::path below = fs::weakly_canonical(file, error).lexically_relative(folder);
+  return !error && !below.empty() && *below.begin() != "..";
+}
+
 // "package/models/net.py" below the root: "package.models.net".
 std::string module_name(const std::string& path) {
   const fs::path relative(path);

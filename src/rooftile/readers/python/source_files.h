@@ -30,6 +30,9 @@ struct Candidate {
 std::vector<std::filesystem::path> project_folders(const std::filesystem::path& folder);
 // Whether the folder holds what a project has once.
 bool is_project_root(const std::filesystem::path& folder);
+// Whether the file is below the folder, also where links lead: what a text names elsewhere is not
+// read.
+bool lies_in(const std::filesystem::path& folder, const std::filesystem::path& file);
 
 inline bool is_notebook(std::string_view path) { return path.ends_with(".ipynb"); }
 // "package/models/net.py": "package.models.net".
