@@ -575,7 +575,7 @@ std::vector<std::string> remarks(const TraceSummary& trace) {
     lines.push_back(fmt::format(
         "{} kernels ({}) were launched before the trace began: they are in no step and no table.{}",
         trace.leftover_kernels, time_text(trace.leftover_time),
-        is_slowed(trace) ? " So far was the host ahead, which is late now: recording slows it. "
+        is_slowed(trace) ? " The host was that far ahead, and is late now: recording slows it. "
                            "Compare with the time of a step without the profiler."
                          : ""));
   }

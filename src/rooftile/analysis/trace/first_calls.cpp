@@ -41,7 +41,7 @@ bool is_far_longer(Nanoseconds length, Nanoseconds usual) {
 }  // namespace
 
 FirstCalls::FirstCalls(const Timeline& timeline, const Links& links)
-    : timeline_(timeline), links_(links) {
+    : timeline_(timeline), links_(links), has_operators_(trace::has_operators(timeline, links)) {
   std::map<std::uint32_t, std::uint32_t> first;  // launch call by the kernel's name
   for (std::uint32_t row = 0; row < timeline.gpu.time.size(); ++row) {
     const std::uint32_t call = links.gpu_call[row];
@@ -65,9 +65,6 @@ FirstCalls::FirstCalls(const Timeline& timeline, const Links& links)
   for (const auto& [name, call] : first) of_name_.push_back(call);
   std::sort(of_name_.begin(), of_name_.end());
   std::sort(launches_.begin(), launches_.end());
-  for (std::uint32_t op = 0; op < timeline.ops.time.size() && !has_operators_; ++op) {
-    has_operators_ = links.kind_of_op(timeline, op) == RangeKind::operation;
-  }
 }
 
 bool FirstCalls::is_first_call(std::uint32_t call) const {
@@ -94,9 +91,7 @@ bool FirstCalls::recurs(std::uint32_t first, Nanoseconds length) const {
     last = call;
   }
   if (before.empty()) return false;
-  const auto middle = before.begin() + static_cast<std::ptrdiff_t>(before.size() / 2);
-  std::nth_element(before.begin(), middle, before.end());
-  return 4 * *middle >= 3 * length;
+  return 4 * nth_part(std::move(before), 2) >= 3 * length;
 }
 
 std::uint32_t FirstCalls::next_first_kernel(Nanoseconds at, std::uint16_t thread,
@@ -207,9 +202,7 @@ Nanoseconds FirstCalls::usual(std::uint32_t name) {
     if (timeline_.ops.name[op] == name) times.push_back(timeline_.ops.time.duration(op));
   }
   if (times.size() < kFewest) return 0;
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return known->second = *middle;
+  return known->second = nth_part(std::move(times), 2);
 }
 
 bool FirstCalls::creates_context(std::uint32_t call) const {

@@ -168,6 +168,13 @@ std::uint32_t ForwardOps::of(std::uint32_t op) const {
   return kNone;
 }
 
+bool has_operators(const Timeline& timeline, const Links& links) {
+  for (std::uint32_t op = 0; op < timeline.ops.time.size(); ++op) {
+    if (links.kind_of_op(timeline, op) == RangeKind::operation) return true;
+  }
+  return false;
+}
+
 bool is_backward(const Timeline& timeline, const Links& links, std::uint32_t op) {
   for (; op != kNone; op = links.op_parent[op]) {
     if (links.kind_of_op(timeline, op) == RangeKind::autograd) return true;

@@ -62,5 +62,7 @@ class ForwardOps {
 
 // Whether `op` is an autograd node or lies in one.
 bool is_backward(const Timeline& timeline, const Links& links, std::uint32_t op);
+// Whether the recording has operators of a framework.
+bool has_operators(const Timeline& timeline, const Links& links);
 
 }  // namespace rooftile::trace

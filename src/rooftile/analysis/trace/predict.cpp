@@ -162,10 +162,7 @@ void Predictor::add_launches() {
   const double low = saved(change).all;
   const std::vector<Window> all = without({steps_}, all_waits());
   // Where no operator was recorded, nothing tells operators from what is between them.
-  const bool has_operators = std::ranges::any_of(links_.op_parent, [&, op = 0U](auto) mutable {
-    return links_.kind_of_op(timeline_, op++) == RangeKind::operation;
-  });
-  change.removed = has_operators ? work_in_operators() : all;
+  change.removed = has_operators(timeline_, links_) ? work_in_operators() : all;
   const Saved expected = saved(change);
   change.removed = all;
   add(Remedy::batched_launches, low, expected, saved(change).all);

@@ -293,14 +293,6 @@ StepMarks steps_of_repetition(const Timeline& timeline, const Links& links, cons
   return steps_of_rounds(timeline, track.rows, *repetition);
 }
 
-// Whether the recording has operators of a framework.
-bool has_operators(const Timeline& timeline, const Links& links) {
-  for (std::uint32_t op = 0; op < timeline.ops.time.size(); ++op) {
-    if (links.kind_of_op(timeline, op) == RangeKind::operation) return true;
-  }
-  return false;
-}
-
 // What the GPU was given to do between two waits of the host for it: equal work has one id.
 struct Block {
   std::size_t first = 0, last = 0;  // of the launch order

@@ -47,16 +47,14 @@ bool uses_gradients_between(const ScaledPass& pass, const Call& backward, const 
   const Loop* loop = pass.iteration->loop;
   const FunctionDef* function = pass.iteration->function;
   if (loop == nullptr && function == nullptr) return false;
-  bool uses = false;
-  for_statements(loop != nullptr ? loop->statement->body : function->body,
-                 [&](const Statement& statement) {
-                   const bool is_between = statement.file == backward.file &&
-                                           statement.range.begin > backward.open_paren &&
-                                           statement.range.end < step.open_paren;
-                   uses = uses || (is_between && (uses_name(statement.target, {"grad"}) ||
-                                                  uses_name(statement.value, {"grad"})));
-                 });
-  return uses;
+  return any_statement(
+      loop != nullptr ? loop->statement->body : function->body, [&](const Statement& statement) {
+        const bool is_between = statement.file == backward.file &&
+                                statement.range.begin > backward.open_paren &&
+                                statement.range.end < step.open_paren;
+        return is_between &&
+               (uses_name(statement.target, {"grad"}) || uses_name(statement.value, {"grad"}));
+      });
 }
 
 std::vector<Finding> find(const SourceFacts& facts) {
