@@ -21,10 +21,10 @@ SANITIZER_OPTIONS = {
 }
 # With ASan's default quarantine of 256 MiB each run touches fresh pages: about a fifth of the CPU time of
 # targets with large buffers (kineto, nsys), and five times the memory. To record where memory was allocated
-# takes a tenth of the time, to fill all of it another; who runs an input that failed again sees both.
+# takes a tenth of the time, to fill it another; who runs an input that failed again sees both.
 FUZZ_OPTIONS = SANITIZER_OPTIONS | {
     "ASAN_OPTIONS": SANITIZER_OPTIONS["ASAN_OPTIONS"]
-                    + ":quarantine_size_mb=16:malloc_context_size=1:max_malloc_fill_size=64",
+                    + ":quarantine_size_mb=4:malloc_context_size=0:max_malloc_fill_size=0",
 }
 
 

@@ -2,6 +2,7 @@
 // archive, and as the program inside of one.
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -18,7 +19,10 @@ void reads_back(std::string_view archive, const rooftile::ReadOptions& options) 
   if (!workload) return;
   const std::string text = rooftile::to_text(*workload);
   const auto again = rooftile::parse_workload(text, "fuzz.pt2");
-  if (!again || rooftile::to_text(*again) != text) std::abort();
+  if (again && rooftile::to_text(*again) == text) return;
+  std::fprintf(stderr, "%s\nreads back as\n%s\n", text.c_str(),
+               again ? rooftile::to_text(*again).c_str() : again.error().message.c_str());
+  std::abort();
 }
 
 }  // namespace

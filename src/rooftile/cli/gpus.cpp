@@ -271,7 +271,7 @@ std::string device_text(const Device& device, const TextStyle& style) {
 Result<Outcome> run(const GpusCommand& command, const TextStyle& style) {
   const bool json = command.output.format == "json";
   if (command.name.empty()) {
-    const std::vector<Device> devices = built_in_devices();
+    const std::vector<Device>& devices = built_in_devices();
     return Outcome{json ? gpus_json(devices) : gpus_text(devices, style)};
   }
   InputOptions named;

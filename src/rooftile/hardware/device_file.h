@@ -28,7 +28,7 @@ Result<Device> read_device_file(const std::string& path);
 std::string device_file_text(const Device& device);
 
 // All built-in devices, by id.
-std::vector<Device> built_in_devices();
+const std::vector<Device>& built_in_devices();
 // Each number of a built-in device with its source, in file order; empty for an unknown id.
 std::vector<SourcedNumber> device_sources(std::string_view id);
 

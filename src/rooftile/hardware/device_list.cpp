@@ -137,16 +137,19 @@ void collect(const DeviceJson& value, const std::string& path,
 
 }  // namespace
 
-std::vector<Device> built_in_devices() {
-  std::vector<Device> devices;
-  for (const EmbeddedFile& file : embedded_devices()) {
-    if (Result<Device> device = parse_device(file.text, file.name)) {
-      devices.push_back(std::move(*device));
+const std::vector<Device>& built_in_devices() {
+  static const std::vector<Device> all = [] {
+    std::vector<Device> devices;
+    for (const EmbeddedFile& file : embedded_devices()) {
+      if (Result<Device> device = parse_device(file.text, file.name)) {
+        devices.push_back(std::move(*device));
+      }
     }
-  }
-  std::sort(devices.begin(), devices.end(),
-            [](const Device& a, const Device& b) { return a.id < b.id; });
-  return devices;
+    std::sort(devices.begin(), devices.end(),
+              [](const Device& a, const Device& b) { return a.id < b.id; });
+    return devices;
+  }();
+  return all;
 }
 
 std::vector<SourcedNumber> device_sources(std::string_view id) {

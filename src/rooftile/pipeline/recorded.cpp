@@ -93,10 +93,10 @@ std::string most_alike(const TraceDevice& recorded) {
   constexpr double kFar = 0.25;  // of the recorded one's SMs
   std::optional<Device> best;
   const auto apart = [&](const Device& known) { return std::abs(known.sms - recorded.sm_count); };
-  for (Device& known : built_in_devices()) {
+  for (const Device& known : built_in_devices()) {
     if (known.compute_capability != 10 * recorded.major + recorded.minor) continue;
     if (apart(known) > kFar * recorded.sm_count) continue;
-    if (!best || apart(known) < apart(*best)) best = std::move(known);
+    if (!best || apart(known) < apart(*best)) best = known;
   }
   if (!best) return "";
   return fmt::format("; of its generation, {} has {} SMs for its {}", best->id, best->sms,
@@ -108,11 +108,11 @@ Result<Device> nearest_device(const TraceDevice& recorded) {
   const auto rank = [&](const Device& known, const std::pair<int, double>& apart) {
     return std::pair(apart, differs_in_board(known, recorded));
   };
-  for (Device& known : built_in_devices()) {
+  for (const Device& known : built_in_devices()) {
     const auto apart = distance(known, recorded);
     if (!apart) continue;
     const bool is_nearer = !best || rank(known, *apart) < rank(*best, *distance(*best, recorded));
-    if (is_nearer) best = std::move(known);
+    if (is_nearer) best = known;
   }
   if (best) return *best;
   return fail(

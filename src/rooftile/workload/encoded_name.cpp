@@ -9,6 +9,8 @@
 namespace rooftile {
 namespace {
 
+constexpr std::string_view kEmptyName = "%";  // no other name is written so
+
 std::optional<int> hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
@@ -19,6 +21,7 @@ std::optional<int> hex_digit(char c) {
 }  // namespace
 
 std::string encode_name(std::string_view text) {
+  if (text.empty()) return std::string(kEmptyName);
   std::string encoded;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -32,6 +35,7 @@ std::string encode_name(std::string_view text) {
 }
 
 std::string decode_name(std::string_view text) {
+  if (text == kEmptyName) return {};
   std::string decoded;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto high = text[i] == '%' && i + 2 < text.size() ? hex_digit(text[i + 1]) : std::nullopt;
@@ -56,9 +60,7 @@ std::vector<std::string> decode_names(std::string_view text) {
 
 std::string encode_names(const std::vector<std::string>& names) {
   std::vector<std::string> parts;
-  for (const std::string& name : names) {
-    if (!name.empty()) parts.push_back(encode_name(name));
-  }
+  for (const std::string& name : names) parts.push_back(encode_name(name));
   return join(parts, ",");
 }
 

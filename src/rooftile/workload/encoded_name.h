@@ -1,4 +1,5 @@
-// Names in the text form: percent-encoding (RFC 3986) of what would end a word or a list item.
+// Names in the text form: percent-encoding (RFC 3986) of what would end a word or a list item. The empty
+// name is a percent sign alone.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@ namespace rooftile {
 std::string encode_name(std::string_view name);
 std::string decode_name(std::string_view text);  // a malformed escape stays as it is
 
-// Separated by commas; empty items are dropped.
+// Separated by commas. Of a text, empty items are dropped.
 std::string encode_names(const std::vector<std::string>& names);
 std::vector<std::string> decode_names(std::string_view text);
 

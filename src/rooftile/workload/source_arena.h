@@ -34,12 +34,14 @@ class Arena {
   std::size_t bytes() const { return bytes_; }  // taken from the system
 
  private:
-  static constexpr std::size_t kBlockBytes = std::size_t{1} << 18U;
+  // Blocks double up to the largest, so that the facts of one small script take few pages.
+  static constexpr std::size_t kFirstBlockBytes = std::size_t{1} << 14U;
+  static constexpr std::size_t kMostBlockBytes = std::size_t{1} << 18U;
 
   void* allocate(std::size_t bytes, std::size_t alignment) {
     void* place = next_;
     if (std::align(alignment, bytes, place, left_) == nullptr) {
-      left_ = std::max(bytes + alignment, kBlockBytes);
+      left_ = std::max(bytes + alignment, std::clamp(bytes_, kFirstBlockBytes, kMostBlockBytes));
       place = blocks_.emplace_back(new std::byte[left_]).get();
       bytes_ += left_;
       std::align(alignment, bytes, place, left_);

@@ -75,6 +75,27 @@ struct BadCase {
   std::string_view name, text, message;
 };
 
+TEST(WorkloadText, NamesReadBack) {
+  Workload workload;
+  for (const std::vector<std::string>& names :
+       {std::vector<std::string>{}, {""}, {"_"}, {"%"}, {"", ""}, {"a", ""}, {"a,b", "%41"}}) {
+    for (const std::string name : {"", "_", "%", "a"}) {
+      workload.ops.push_back({.name = name, .body = Other{}, .inputs = names, .outputs = names});
+      workload.ops.back().outputs.push_back(name);
+    }
+  }
+  workload.notes = {"", "a note"};
+  const auto again = parse_workload(to_text(workload));
+  ASSERT_TRUE(again) << to_string(again.error());
+  ASSERT_EQ(again->ops.size(), workload.ops.size());
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    EXPECT_EQ(again->ops[i].name, workload.ops[i].name);
+    EXPECT_EQ(again->ops[i].inputs, workload.ops[i].inputs);
+    EXPECT_EQ(again->ops[i].outputs, workload.ops[i].outputs);
+  }
+  EXPECT_EQ(again->notes, workload.notes);
+}
+
 TEST(WorkloadText, ErrorsSayFoundExpectedAndLine) {
   const BadCase cases[] = {
       {"number", "\ngemm a bf16 m=4k n=1 k=1", "line 2: m: expected a whole number, found '4k'"},

@@ -99,9 +99,8 @@ std::string op_text(const Op& op, std::string_view usual_file) {
   if (op.outputs != std::vector<std::string>{op.name}) writer.add("to", encode_names(op.outputs));
   write_provenance(writer, op.source, usual_file);
   if (op.measured) writer.add("measured_s", fmt::format("{}", op.measured->value()));
-  return fmt::format("{} {} {} {}", kind_name(op.body),
-                     op.name.empty() ? "_" : encode_name(op.name), to_string(op.dtypes.input),
-                     writer.text);
+  return fmt::format("{} {} {} {}", kind_name(op.body), encode_name(op.name),
+                     to_string(op.dtypes.input), writer.text);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ TEST(Calibration, EveryBuiltInGpuHasOneOfItsGenerationOrAnOlderOne) {
 }
 
 TEST(Calibration, FittedGpusExist) {
-  const std::vector<Device> devices = built_in_devices();
+  const std::vector<Device>& devices = built_in_devices();
   for (const std::string& name : calibration_names()) {
     const auto calibration = read_calibration(name);
     ASSERT_TRUE(calibration);

@@ -99,7 +99,7 @@ double time_of(const TimeModel& model, const Op& op) {
 
 class EveryGpu : public testing::Test {
  protected:
-  std::vector<Device> devices_ = built_in_devices();
+  const std::vector<Device>& devices_ = built_in_devices();
 };
 
 TEST_F(EveryGpu, EstimatesAreOrderedRangesOfTheirParts) {

@@ -191,18 +191,24 @@ void read_one(const fs::path& path, bool is_documented, const Classes& defined,
   if (is_documented) add_texts(*scalars, named);
 }
 
+std::vector<fs::path> folders_of_project(const fs::path& script) {
+  std::error_code error;
+  const fs::path folder = fs::weakly_canonical(script, error).parent_path();
+  return error ? std::vector<fs::path>() : project_folders(folder);
+}
+
 // The only settings file of the project that a text of the script names; empty where there are
 // several, or none.
 fs::path named_settings(const File& script) {
   std::set<fs::path> found;
-  std::error_code error;
-  const fs::path folder = fs::weakly_canonical(script.path, error).parent_path();
-  const std::vector<fs::path> above = error ? std::vector<fs::path>() : project_folders(folder);
+  std::optional<std::vector<fs::path>> above;
   const auto add = [&](const Expr& text) {
     if (text.kind != ExprKind::text || !is_settings(fs::path(text.word()))) return;
-    for (const fs::path& each : above) {
+    if (!above) above = folders_of_project(script.path);
+    std::error_code error;
+    for (const fs::path& each : *above) {
       const fs::path path = each / text.word();
-      if (fs::is_regular_file(path, error) && lies_in(above.back(), path)) found.insert(path);
+      if (fs::is_regular_file(path, error) && lies_in(above->back(), path)) found.insert(path);
     }
   };
   for (const Statement* statement : script.statements) {
@@ -235,15 +241,17 @@ void read_default_settings(const SourceFacts& facts) {
 
 void read_settings(const SourceFacts& facts) {
   Classes defined;
-  std::set<fs::path> roots;
+  std::set<fs::path> folders;
   Mentions mentions;
   for (const auto& file : facts.files) {
     for (const ClassDef* def : file->classes) defined.insert(def->name);
     mentions.add(file->text);
     std::error_code error;
     const fs::path path = fs::weakly_canonical(file->path, error);
-    if (!error) roots.insert(project_folders(path.parent_path()).back());
+    if (!error) folders.insert(path.parent_path());
   }
+  std::set<fs::path> roots;
+  for (const fs::path& folder : folders) roots.insert(project_folders(folder).back());
   auto& named = facts.store().kept<NamedInSettings>();
   for (const fs::path& root : roots) {
     const ProjectFiles files = files_below(root);
