@@ -141,6 +141,12 @@ bool names_top_k(std::string_view function) {
          contains(text, "radixtopk");
 }
 
+// cuDNN's convertTensor_kernel<float, float, …>: the type stays, so the order changes.
+bool keeps_type(std::string_view arguments) {
+  const std::vector<std::string_view> words = words_of(arguments);
+  return words.size() >= 2 && words[0] == words[1];
+}
+
 struct ForeignMark {
   std::string_view text;
   KernelClass task;
@@ -179,6 +185,8 @@ std::optional<KernelFacts> parse_named_task(const KernelName& name) {
   auto task = find_task(name.function, kTasks);
   if (names_top_k(name.function)) task = sort;
   if (!task) return std::nullopt;
+  const bool converts = contains(name.function, "convertTensor_kernel");
+  if (converts && keeps_type(name.arguments)) task = layout_conversion;
   KernelFacts facts{.kernel_class = *task, .library = std::string(library_of(name.function))};
   if (*task == gemm) {
     facts.dtype = only_float_type(name.function);

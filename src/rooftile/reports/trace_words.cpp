@@ -49,6 +49,20 @@ Seconds idle_of(const TraceSummary& trace, IdleCause cause) {
   return found == trace.time.idle_by_cause.end() ? Seconds() : found->second;
 }
 
+// The row of a cause; of the host's other work by what it is, where the trace names it.
+std::string_view row_words(const TraceSummary& trace, const CauseWords& entry) {
+  constexpr double kMost = 0.5, kSome = 0.1;  // of that idle time
+  if (entry.cause != IdleCause::host_work) return entry.words;
+  Seconds operators;
+  for (const HostWorkUse& use : trace.host_work) {
+    if (use.cause == IdleCause::host_work && use.is_operator()) operators += use.exposed;
+  }
+  const Seconds all = idle_of(trace, IdleCause::host_work);
+  if (operators > kMost * all) return "idle: the host in operators that launch nothing";
+  return operators > kSome * all ? "idle: operators that launch nothing, or the host's own code"
+                                 : entry.words;
+}
+
 // "median of 5 (40.8–41.9 ms)"; with the mean where that is another number, as it is what the
 // table of a step's time adds up to.
 std::string median_words(const std::vector<Seconds>& steps) {
@@ -456,6 +470,16 @@ std::string rounds_line(const Steps& steps) {
                      steps.source == StepSource::optimizer ? "an optimizer" : "kernels");
 }
 
+// "Left out are 8.7 ms at the start of the step, before anything is recorded in it: …"
+std::string silent_line(const Steps& steps) {
+  constexpr double kVisible = 0.05;  // of the first step
+  if (steps.durations.empty() || steps.silent_head < kVisible * steps.durations.front()) return "";
+  return fmt::format(
+      "Left out are {} at the start of the {}step, before anything is recorded in it: most often "
+      "the profiler's own start.",
+      time_text(steps.silent_head), steps.durations.size() > 1 ? "first " : "");
+}
+
 // What runs beside the judged part, by the ranges that the program names.
 std::string unjudged_line(const TraceSummary& trace) {
   constexpr double kVisible = 0.05;  // of the kernel time
@@ -538,6 +562,7 @@ std::vector<std::string> remarks(const TraceSummary& trace) {
       part_line(trace),
       before_line(trace),
       rounds_line(trace.steps),
+      silent_line(trace.steps),
       path_line(trace),
       host_line(trace),
       apart_line(trace.steps),
@@ -825,7 +850,8 @@ TextTable pass_table(const TraceSummary& trace, bool is_of_several) {
   add_part(table, "migrations of managed memory, not overlapped", time.exposed_migration, trace);
   for (const CauseWords& entry : kCauses) {
     const auto found = time.idle_by_cause.find(entry.cause);
-    if (found != time.idle_by_cause.end()) add_part(table, entry.words, found->second, trace);
+    if (found != time.idle_by_cause.end())
+      add_part(table, row_words(trace, entry), found->second, trace);
   }
   return table;
 }

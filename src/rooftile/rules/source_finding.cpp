@@ -117,6 +117,10 @@ std::string code_text(const File& file, const Expr* expr) {
   return text.substr(0, kMaxCode - 3 - kEnd) + "..." + text.substr(text.size() - kEnd);
 }
 
+std::string_view whole_code(const File& file, const Expr* expr) {
+  return expr == nullptr ? std::string_view() : file.slice(expr->range);
+}
+
 std::string receiver_text(const Call& call) { return code_text(*call.file, call.receiver); }
 
 void add_of_evaluation(std::vector<Finding> of_evaluation, std::vector<Finding>& findings) {

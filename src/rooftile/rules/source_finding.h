@@ -25,7 +25,9 @@ std::string place_text(const source::Statement& statement, const source::File& f
 
 // The expression as written, on one line and shortened; "the value" for null.
 std::string code_text(const source::File& file, const source::Expr* expr);
-// The same for what stands before the call's last dot: "self.scaler".
+// The expression for an edit: whole, as it is written; empty for null.
+std::string_view whole_code(const source::File& file, const source::Expr* expr);
+// The first, for what stands before the call's last dot: "self.scaler".
 std::string receiver_text(const source::Call& call);
 
 // Adds findings on loaders that only an evaluation reads. They are information, but beside one of

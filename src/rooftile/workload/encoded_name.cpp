@@ -21,7 +21,6 @@ std::optional<int> hex_digit(char c) {
 }  // namespace
 
 std::string encode_name(std::string_view text) {
-  if (text.empty()) return std::string(kEmptyName);
   std::string encoded;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -50,6 +49,10 @@ std::string decode_name(std::string_view text) {
   return decoded;
 }
 
+std::string encode_word(std::string_view text) {
+  return text.empty() ? std::string(kEmptyName) : encode_name(text);
+}
+
 std::vector<std::string> decode_names(std::string_view text) {
   std::vector<std::string> names;
   for (const std::string_view part : split(text, ',')) {
@@ -60,7 +63,7 @@ std::vector<std::string> decode_names(std::string_view text) {
 
 std::string encode_names(const std::vector<std::string>& names) {
   std::vector<std::string> parts;
-  for (const std::string& name : names) parts.push_back(encode_name(name));
+  for (const std::string& name : names) parts.push_back(encode_word(name));
   return join(parts, ",");
 }
 

@@ -1,5 +1,4 @@
-// Names in the text form: percent-encoding (RFC 3986) of what would end a word or a list item. The empty
-// name is a percent sign alone.
+// Names in the text form: percent-encoding (RFC 3986) of what would end a word or a list item.
 #pragma once
 
 #include <string>
@@ -9,6 +8,7 @@
 namespace rooftile {
 
 std::string encode_name(std::string_view name);
+std::string encode_word(std::string_view name);  // an empty one is a percent sign alone
 std::string decode_name(std::string_view text);  // a malformed escape stays as it is
 
 // Separated by commas. Of a text, empty items are dropped.

@@ -237,9 +237,11 @@ struct HostWorkUse {
   std::string name;   // the function, range, operator or runtime call around it; empty = unknown
   Provenance source;  // the line of a Python function
   std::int64_t count = 0;
-  Seconds time;     // of the host
-  Seconds exposed;  // GPU idle time that follows from it
+  Seconds time;               // of the host
+  Seconds exposed;            // GPU idle time that follows from it
+  Seconds shortest, longest;  // of the stretches
 
+  bool is_operator() const { return name.find("::") != std::string::npos; }
   bool operator==(const HostWorkUse&) const = default;
 };
 
@@ -404,6 +406,7 @@ struct Steps {
   std::vector<Seconds> durations;
   std::vector<ServingStage> work;  // of each step of a serving engine; empty for others
   std::int64_t rounds = 0;  // that a mark of the recording holds, where steps are those; else 0
+  Seconds silent_head;      // left out before the first one: its mark was on, and nothing recorded
   std::optional<StepApart> first_apart, last_apart;
   std::vector<StepLimit> limits;  // of each step; empty without work on a GPU
   std::vector<SlowStep> slow;     // in order, of three or more steps
@@ -544,6 +547,9 @@ struct TraceSummary {
   std::vector<UnjudgedRange> unjudged;         // largest kernel time first
   std::optional<LaunchQueue> queue;            // empty without launches
   bool launches_block = false;  // each launch call returns after its kernel has ended
+  // On the host, of a call of aten::view or aten::as_strided, which compute nothing: the shorter of
+  // their medians. 0 with few calls of one of them.
+  Seconds lightest_operator;
   // Of the window's host part.
   std::vector<CopyUse> copies;
   std::vector<SyncUse> syncs;

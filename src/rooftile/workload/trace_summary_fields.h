@@ -290,6 +290,8 @@ void visit_summary(Visit& visit, HostWorkUse& work) {
   visit("count", work.count);
   visit("time_s", work.time);
   visit("exposed_s", work.exposed);
+  visit.optional("shortest_s", work.shortest);
+  visit.optional("longest_s", work.longest);
 }
 
 template <class Visit>
@@ -355,6 +357,7 @@ void visit_summary(Visit& visit, Steps& steps) {
   visit("durations_s", steps.durations);
   visit.optional("work", steps.work);
   visit.optional("rounds", steps.rounds);
+  visit.optional("silent_head_s", steps.silent_head);
   visit.optional("first_apart", steps.first_apart);
   visit.optional("last_apart", steps.last_apart);
   visit.optional("limits", steps.limits);
@@ -460,6 +463,7 @@ void visit_summary(Visit& visit, TraceSummary& summary) {
   visit.optional("unjudged", summary.unjudged);
   visit.optional("queue", summary.queue);
   visit.optional("launches_block", summary.launches_block);
+  visit.optional("lightest_operator_s", summary.lightest_operator);
   visit.optional("attentions", summary.attentions);
   visit.optional("conv_bias", summary.conv_bias);
   visit.optional("recomputed", summary.recomputed);

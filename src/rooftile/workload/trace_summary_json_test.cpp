@@ -109,6 +109,7 @@ void fill_lists(TraceSummary& summary) {
   summary.queue->launches = 5;
   summary.queue->bins = {{3, Seconds(1e-6), 2.5, 4, 1, 2}, {}};
   summary.launches_block = true;
+  summary.lightest_operator = Seconds(2e-6);
   AttentionUse attention{std::nullopt, sample_site(), {"aten::mul"}, 2,          1,
                          Seconds(1),   Seconds(2),    Seconds(3),    Seconds(4), Seconds(0.5)};
   attention.op = sample_op().op;
@@ -128,6 +129,8 @@ void fill_lists(TraceSummary& summary) {
                         {"train.py", 33, "", ""},
                         2,
                         Seconds(0.4),
+                        Seconds(0.3),
+                        Seconds(0.1),
                         Seconds(0.3)}};
   summary.before_work = summary.host_work;
   summary.ranges = {
@@ -155,6 +158,7 @@ TraceSummary sample_summary() {
                    {Seconds(0.1), Seconds(0.3)},
                    {ServingStage::prefill, ServingStage::decode},
                    4,
+                   Seconds(0.05),
                    StepApart{Seconds(0.9), 2, true, StepPart::idle_host_work, Seconds(0.7)},
                    StepApart{Seconds(0.8), 1, true, StepPart::compute, Seconds(0.6)},
                    {{StepPart::compute, Seconds(0.06)}, {StepPart::idle_copy, Seconds(0.2)}},
@@ -257,7 +261,7 @@ TEST(TraceSummaryJson, NamesTheMistake) {
            {"\"kernels\": 1000", "\"kernels\": 1e3", "expected a whole number"},
            {"\"kernels\": 1000", "\"kernels\": 99999999999999999999", "expected a whole number"},
            {"\"kernels\": 1000", "\"colonels\": 1000", "kernels: is missing"},
-           {"\"kernels\": 1000", "\"extra\": 1, \"kernels\": 1000", "found 62 keys, expected 61"},
+           {"\"kernels\": 1000", "\"extra\": 1, \"kernels\": 1000", "found 63 keys, expected 62"},
            {"\"data_loading\"", "\"coffee\"", "whole.idle_by_cause_s.coffee: is no cause"},
            {"\"class\": \"gemm\"", "\"class\": \"gems\"", "ops[0].kernels[0].facts.class"},
            {"\"sm_count\": 132", "\"sm_count\": 4294967296", "device.sm_count"},

@@ -99,7 +99,7 @@ std::string op_text(const Op& op, std::string_view usual_file) {
   if (op.outputs != std::vector<std::string>{op.name}) writer.add("to", encode_names(op.outputs));
   write_provenance(writer, op.source, usual_file);
   if (op.measured) writer.add("measured_s", fmt::format("{}", op.measured->value()));
-  return fmt::format("{} {} {} {}", kind_name(op.body), encode_name(op.name),
+  return fmt::format("{} {} {} {}", kind_name(op.body), encode_word(op.name),
                      to_string(op.dtypes.input), writer.text);
 }
 
@@ -118,9 +118,9 @@ std::string to_text(const Workload& workload) {
   const std::string usual_file = workload.sources.empty() ? "" : workload.sources.front();
   for (const Op& op : workload.ops) text += op_text(op, usual_file) + "\n";
   for (const auto& [name, count] : workload.skipped) {
-    text += fmt::format("skipped {} {}\n", encode_name(name), count);
+    text += fmt::format("skipped {} {}\n", encode_word(name), count);
   }
-  for (const std::string& note : workload.notes) text += "note " + encode_name(note) + "\n";
+  for (const std::string& note : workload.notes) text += "note " + encode_word(note) + "\n";
   return text;
 }
 

@@ -503,8 +503,11 @@ std::vector<HostWorkUse> tabulate_other_work(const Timeline& timeline, const Lin
     }
     HostWorkUse& use = by_name.try_emplace(key, use_of(name)).first->second;
     use.is_first = is_first && (use.count == 0 || use.is_first);
+    const Seconds length = to_seconds(wait.end - wait.start);
+    use.shortest = use.count == 0 ? length : std::min(use.shortest, length);
+    use.longest = std::max(use.longest, length);
     ++use.count;
-    use.time += to_seconds(wait.end - wait.start);
+    use.time += length;
     use.exposed += to_seconds(wait.exposed);
   }
   std::vector<HostWorkUse> uses;

@@ -1,7 +1,10 @@
 #include "rooftile/analysis/trace/launch_queue.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "rooftile/analysis/trace/seconds.h"
@@ -167,6 +170,27 @@ bool launches_block(const Timeline& timeline, const Links& links, const GpuTrack
   }
   return launches >= kFewest && long_ones >= kFewestLong && long_blocked == long_ones &&
          static_cast<double>(blocked) >= kNearlyAll * static_cast<double>(launches);
+}
+
+Seconds lightest_operator(const Timeline& timeline) {
+  constexpr std::size_t kFewest = 20;
+  std::array<std::vector<double>, 2> times;
+  const auto kind_of = [&](std::uint32_t name) {
+    const std::string_view text = timeline.strings[name];
+    return text == "aten::view" ? 0 : text == "aten::as_strided" ? 1 : -1;
+  };
+  std::vector<int> kinds;
+  for (std::uint32_t name = 0; name < timeline.strings.size(); ++name) {
+    kinds.push_back(kind_of(name));
+  }
+  const HostOps& ops = timeline.ops;
+  for (std::uint32_t op = 0; op < ops.time.size(); ++op) {
+    const int kind = ops.kind[op] == HostKind::op ? kinds[ops.name[op]] : -1;
+    if (kind < 0) continue;
+    times[static_cast<std::size_t>(kind)].push_back(to_seconds(ops.time.duration(op)).value());
+  }
+  if (times[0].size() < kFewest || times[1].size() < kFewest) return {};
+  return Seconds(std::min(take_quantile(times[0], 0.5), take_quantile(times[1], 0.5)));
 }
 
 }  // namespace rooftile::trace

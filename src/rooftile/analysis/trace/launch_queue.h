@@ -1,4 +1,5 @@
-// How far the host is ahead of the GPU, and how short the kernels are, over time.
+// How far the host is ahead of the GPU, and how short the kernels are, over time; how fast the host
+// is.
 #pragma once
 
 #include <optional>
@@ -16,5 +17,8 @@ std::optional<LaunchQueue> launch_queue(const Timeline& timeline, const Links& l
 // Whether nearly every launch call returns after its kernel has ended, long kernels among them: the
 // program was recorded with CUDA_LAUNCH_BLOCKING=1 or under a debugger.
 bool launches_block(const Timeline& timeline, const Links& links, const GpuTrack& track);
+
+// TraceSummary::lightest_operator.
+Seconds lightest_operator(const Timeline& timeline);
 
 }  // namespace rooftile::trace

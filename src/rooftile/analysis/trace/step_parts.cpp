@@ -321,6 +321,7 @@ Steps measure_steps(const StepMarks& marks, const std::vector<Nanoseconds>& boun
   Steps measured;
   measured.source = marks.source;
   measured.rounds = static_cast<std::int64_t>(marks.rounds);
+  measured.silent_head = to_seconds(marks.silent_head);
   measured.work = marks.work;
   for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
     measured.durations.push_back(to_seconds(bounds[i + 1] - bounds[i]));

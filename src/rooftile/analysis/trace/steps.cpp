@@ -194,8 +194,17 @@ StepMarks steps_of_rounds(const Timeline& timeline, std::span<const std::uint32_
     const std::size_t at = repetition.first + k * repetition.period;
     marks.push_back(at < rows.size() ? time.start(rows[at]) : time.end(rows.back()));
   }
+  // Most of the time, or of the GPU's work: a start-up with uploads takes the host long.
+  const auto work_of = [&](std::span<const std::uint32_t> some) {
+    Nanoseconds sum = 0;
+    for (const std::uint32_t row : some) sum += time.duration(row);
+    return sum;
+  };
   const Nanoseconds all = time.end(rows.back()) - time.start(rows.front());
-  if (4 * (marks.back() - marks.front()) < 3 * all) return {};
+  const auto inside = rows.subspan(repetition.first, repetition.count * repetition.period);
+  const bool is_most =
+      4 * (marks.back() - marks.front()) >= 3 * all || 4 * work_of(inside) >= 3 * work_of(rows);
+  if (!is_most) return {};
   return {StepSource::repetition, between(marks), {}};
 }
 
@@ -425,7 +434,7 @@ StepMarks in_rounds(StepMarks marks, const Timeline& timeline, const Links& link
                     const GpuTrack& track) {
   const LaunchOrder order(timeline, links, track);
   const auto split = [&](StepSource source, const auto& rounds_of) -> std::optional<StepMarks> {
-    StepMarks finer{source, {}, {}, 0};
+    StepMarks finer{source, {}, {}, 0, marks.silent_head};
     for (const Window& step : marks.steps) {
       if (order.within(step).empty()) continue;
       const std::vector<Window> rounds = rounds_of(step);
@@ -463,13 +472,15 @@ Nanoseconds silence(const Timeline& timeline, const Links& links, const Window& 
 }
 
 // What comes before anything is recorded in the profiler's first step is its own start: far longer
-// than in the next step.
-void cut_silent_head(const Timeline& timeline, const Links& links, std::vector<Window>& steps) {
+// than in the next step. Its length; 0 where nothing is cut.
+Nanoseconds cut_silent_head(const Timeline& timeline, const Links& links,
+                            std::vector<Window>& steps) {
   constexpr Nanoseconds kShortest = 200'000;
   const Nanoseconds head = silence(timeline, links, steps.front());
-  if (head < kShortest || head >= steps.front().span()) return;
-  if (steps.size() > 1 && 2 * silence(timeline, links, steps[1]) > head) return;
+  if (head < kShortest || head >= steps.front().span()) return 0;
+  if (steps.size() > 1 && 2 * silence(timeline, links, steps[1]) > head) return 0;
   steps.front().start += head;
+  return head;
 }
 
 // Where whole rounds must begin to cover what follows, but for a part of one: at `first`, or
@@ -505,8 +516,9 @@ bool repeats(std::span<const std::uint32_t> sequence, std::size_t period) {
 
 StepMarks find_steps(const Timeline& timeline, const Links& links, const GpuTrack& track) {
   if (auto steps = ranges_of(timeline, links, RangeKind::step); !steps.empty()) {
-    cut_silent_head(timeline, links, steps);
-    return in_rounds({StepSource::profiler_step, std::move(steps), {}}, timeline, links, track);
+    const Nanoseconds head = cut_silent_head(timeline, links, steps);
+    return in_rounds({StepSource::profiler_step, std::move(steps), {}, 0, head}, timeline, links,
+                     track);
   }
   StepMarks named{StepSource::user_range, ranges_of(timeline, links, RangeKind::user_step), {}};
   if (!named.steps.empty() && !cover_most_kernels(named.steps, timeline, links))

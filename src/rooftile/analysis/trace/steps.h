@@ -18,6 +18,7 @@ struct StepMarks {
   std::vector<ServingStage> work;  // of each, where a serving engine names it
   // Where the recording's marks hold several equal rounds, which are the steps: how many each.
   std::size_t rounds = 0;
+  Nanoseconds silent_head = 0;  // cut off the first one: nothing was recorded in it yet
 };
 
 // By the first of these that there is: the profiler's steps, ranges that the user or a serving

@@ -110,19 +110,20 @@ kernel 7 14us 86us a corr=1
 // Nothing is recorded for a millisecond: the profiler starts.
 TEST(Steps, BeginWhereTheRecordingDoes) {
   const auto with = [](const std::string& second) {
-    return find((R"(
+    const StepMarks marks = find((R"(
 mark main 0us 3000us ProfilerStep#1
 op main 1000us 100us aten::mul
 call main 1010us 5us cudaLaunchKernel corr=1
 kernel 7 1020us 5us a corr=1
 mark main 3000us 3000us ProfilerStep#2
 call main )" + second +
-                 R"( 5us cudaLaunchKernel corr=2
+                                  R"( 5us cudaLaunchKernel corr=2
 kernel 7 5010us 5us a corr=2
 )")
-                    .c_str())
-        .marks.steps.front()
-        .start;
+                                     .c_str())
+                                .marks;
+    EXPECT_EQ(marks.silent_head, marks.steps.front().start);
+    return marks.silent_head;
   };
   EXPECT_EQ(with("3100us"), 1'000'000);
   EXPECT_EQ(with("3900us"), 0);

@@ -348,6 +348,7 @@ void set_launches(const Timeline& timeline, const Links& links, const GpuTrack& 
   summary.time_slice = to_seconds(time_slice_of(pieces));
   summary.queue = launch_queue(timeline, links, track, whole);
   summary.launches_block = launches_block(timeline, links, track);
+  summary.lightest_operator = lightest_operator(timeline);
 }
 
 void set_before(const Timeline& timeline, const Links& links, const std::vector<HostWait>& waits,

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "rooftile/analysis/trace/measured_workload.h"
@@ -73,6 +74,32 @@ end
     const Rule* const rules[] = {find_rule(rule)};
     EXPECT_EQ(run_rules({workload, analysis, model, Graph(workload)}, rules).size(), count) << rule;
   }
+}
+
+// Views launch nothing: what they take tells how fast the host is.
+TEST(HostBound, SaysWhereTheHostIsSlow) {
+  const auto message_with = [](const std::string& view) {
+    const auto timeline = parse_timeline((R"(
+repeat 30 every 200us
+op main 0us )" + view + R"( aten::view
+op main 50us )" + view + R"( aten::as_strided
+op main 100us 95us aten::mm id=1
+call main 150us 5us cudaLaunchKernel corr=1 id=1
+kernel 7 160us 10us ampere_sgemm_32x32_tn corr=1
+end
+)")
+                                             .c_str());
+    EXPECT_TRUE(timeline) << to_string(timeline.error());
+    const Workload workload = measured_workload({summarize(*timeline)});
+    const TimeModel model(*find_device("h100_sxm"));
+    const Analysis analysis = analyse(workload, model);
+    const Rule* const rules[] = {find_rule("launch/host-bound")};
+    const auto findings = run_rules({workload, analysis, model, Graph(workload)}, rules);
+    EXPECT_EQ(findings.size(), 1U);
+    return findings.empty() ? std::string() : findings.front().message;
+  };
+  EXPECT_THAT(message_with("20us"), testing::HasSubstr("computes nothing takes it 20.0 µs"));
+  EXPECT_THAT(message_with("5us"), testing::Not(testing::HasSubstr("the host is slow")));
 }
 
 }  // namespace

@@ -21,6 +21,9 @@ more, in each step, while the GPU idles: preprocessing, scheduling, tokenizing, 
 program marks a single step, once in that step is enough; where it marks none, a function or range that
 takes a tenth of the recording, after the first launch.
 
+Stretches of 50 ms or more that are equally long to within 0.2 ms and two thousandths are no work: a sleep, a
+timeout, or the wait for a clock. The finding says so.
+
 Work whose names differ by a number only (`layer_0_weights`, `layer_1_weights`) counts as one.
 
 ## Why it costs time
@@ -32,7 +35,7 @@ Take it off the thread that launches: into the loader's worker processes, or a t
 ahead. Work whose result does not change belongs before the loop. Launch the next step's kernels first,
 then do the work while they run. Code that torch.compile made should run as it was recorded: where its host
 part takes long, it is compiled or its CUDA graph recorded again, which `TORCH_LOGS=recompiles,cudagraphs`
-tells.
+tells. A sleep or a timeout is to be found and taken out: no other thread makes it shorter.
 
 ## How the saving is estimated
 High: the GPU's idle time that follows from it. Low: half of that, because the next thing that holds the
@@ -57,8 +60,7 @@ host up may take over; 0 where one step was recorded.
 constexpr std::int64_t kFewest = 3;       // times: fewer are no habit of the program
 constexpr double kLeastIdleShare = 0.05;  // of the window; assumed worth a change of the program
 constexpr double kLongShare = 0.1;        // of a recording without steps
-
-bool is_operator(const HostWorkUse& work) { return work.name.find("::") != std::string::npos; }
+constexpr Seconds kFinest = microseconds(1);  // said of lengths
 
 // The ranges around what torch.compile made, whose own time is guards, compiling and recording.
 bool is_compiled(std::string_view name) {
@@ -77,7 +79,22 @@ bool is_view(const HostWorkUse& work) {
   return std::ranges::find(kViews, work.name) != kViews.end();
 }
 
+// No work takes the same time again and again: a clock ends it.
+bool is_timed(const HostWorkUse& work) {
+  constexpr Seconds kShortest = milliseconds(50), kSpread = microseconds(200);
+  constexpr double kRelativeSpread = 0.002;
+  const Seconds spread = work.longest - work.shortest;
+  return work.count >= kFewest && work.shortest >= kShortest && spread <= kSpread &&
+         spread <= kRelativeSpread * work.shortest;
+}
+
 Fix propose(const TraceSummary& trace, const HostWorkUse& work) {
+  if (is_timed(work)) {
+    return {
+        "Find what sleeps or waits for a fixed time there, as time.sleep, a timeout or a polling "
+        "interval, and take it out or wait for the event itself",
+        Exactness::bit_exact};
+  }
   // DistributedDataParallel packs a module's buffers to broadcast them before each forward pass.
   if (work.name.find("flatten_dense_tensors") != std::string::npos) {
     return {
@@ -98,7 +115,7 @@ Fix propose(const TraceSummary& trace, const HostWorkUse& work) {
         "it is compiled, or its CUDA graph recorded, again",
         Exactness::bit_exact};
   }
-  if (is_operator(work)) {
+  if (work.is_operator()) {
     return {
         "Call this operator less often or once before the loop, or give it data on the GPU: it "
         "takes the host that long and launches nothing",
@@ -145,7 +162,7 @@ struct JoinedWork {
 std::vector<JoinedWork> joined_work(const TraceSummary& trace) {
   std::map<std::tuple<IdleCause, bool, std::string>, std::vector<const HostWorkUse*>> same;
   for (const HostWorkUse& work : trace.host_work) {
-    const std::string name = is_operator(work) ? work.name : without_numbers(work.name);
+    const std::string name = work.is_operator() ? work.name : without_numbers(work.name);
     same[{work.cause, work.is_first, name}].push_back(&work);
   }
   std::vector<JoinedWork> joined;
@@ -157,6 +174,8 @@ std::vector<JoinedWork> joined_work(const TraceSummary& trace) {
       whole.count = 0;
       whole.time = whole.exposed = {};
       for (const HostWorkUse* use : uses) {
+        whole.shortest = std::min(whole.shortest, use->shortest);
+        whole.longest = std::max(whole.longest, use->longest);
         whole.count += use->count;
         whole.time += use->time;
         whole.exposed += use->exposed;
@@ -187,7 +206,7 @@ std::int64_t fewest(const TraceSummary& trace) {
 
 // Without steps a recording is one run; what comes before its first launch may be its start.
 bool is_long_in_one_run(const TraceSummary& trace, const HostWorkUse& work) {
-  return trace.steps.durations.empty() && !work.is_first && !is_operator(work) &&
+  return trace.steps.durations.empty() && !work.is_first && !work.is_operator() &&
          work.exposed >= kLongShare * trace.time.span;
 }
 
@@ -210,14 +229,18 @@ Finding describe(const TraceSummary& trace, const JoinedWork& joined) {
     finding.message += "; one run was recorded: this counts where each run does it";
     finding.saving->low = Seconds();
   }
-  if (is_view(work)) {
+  if (is_timed(work)) {
+    finding.message += fmt::format(
+        "; each time lasts {}, to within {}: a clock ends it, so it is a sleep or a timeout",
+        time_text(work.shortest), time_text(std::max(work.longest - work.shortest, kFinest)));
+  } else if (is_view(work)) {
     finding.message += "; a view takes microseconds, so Python runs for each operator there";
   }
   finding.count = work.count;
   finding.evidence = {Evidence::measured(
       fmt::format("{} of the host's time; only the {} in which the GPU idles count",
                   time_text(work.time), time_text(work.exposed)))};
-  if (is_operator(work) && !benchmark_because(trace).empty()) {
+  if (work.is_operator() && !benchmark_because(trace).empty()) {
     finding.own_level = Level::info;
     finding.message += "; the inputs of a benchmark cost no program anything";
   }
@@ -238,7 +261,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
     if (work.name.starts_with("Optimizer.step#")) continue;
     if (work.count < fewest(trace) && !is_long_in_one_run(trace, work)) continue;
     // What an operator does once may be its set-up.
-    if (is_operator(work) && is_one_marked_step(trace)) continue;
+    if (work.is_operator() && is_one_marked_step(trace)) continue;
     if (work.exposed < kLeastIdleShare * trace.time.span) continue;
     cases.push_back({work.name, describe(trace, joined)});
   }

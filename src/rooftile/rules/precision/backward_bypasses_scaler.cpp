@@ -75,9 +75,12 @@ std::vector<Finding> find(const SourceFacts& facts) {
       const std::string loss = receiver_text(backward);
       Fix fix{fmt::format("Call {}.scale({}).backward()", scaler, loss),
               Exactness::changes_numerics};
-      if (backward.function == step.function && !uses_gradients_between(pass, backward, step)) {
+      const std::string_view written = whole_code(*step.file, events[i].scaler);
+      if (backward.function == step.function && !written.empty() &&
+          !uses_gradients_between(pass, backward, step)) {
         add_edit(replace(*backward.file, backward.receiver->range,
-                         fmt::format("{}.scale({})", scaler, loss)),
+                         fmt::format("{}.scale({})", written,
+                                     whole_code(*backward.file, backward.receiver))),
                  fix);
       }
       Finding finding = finding_at(

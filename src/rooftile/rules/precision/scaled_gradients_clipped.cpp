@@ -59,9 +59,12 @@ Fix fix_for(const Call& clip, const ScalingEvent& backward, const Expr* optimize
   const bool is_in_scope = optimizer != nullptr && optimizer->statement != nullptr &&
                            optimizer->statement->function == clip.function &&
                            backward.at->call->function == clip.function;
-  if (!is_in_scope || clip.statement == nullptr) return fix;
-  add_edit(insert_line_before(*clip.statement, fmt::format("{}.unscale_({})", scaler, stepped)),
-           fix);
+  if (!is_in_scope || clip.statement == nullptr || backward.scaler == nullptr) return fix;
+  const std::string_view steps = whole_code(*optimizer->statement->file, optimizer);
+  add_edit(
+      insert_line_before(*clip.statement,
+                         fmt::format("{}.unscale_({})", whole_code(file, backward.scaler), steps)),
+      fix);
   return fix;
 }
 

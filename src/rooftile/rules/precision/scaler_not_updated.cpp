@@ -74,7 +74,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
         Fix fix{fmt::format("Call {}.update() once after the step", receiver_text(step)),
                 Exactness::changes_numerics};
         if (const Statement* last = last_step_beside(pass, step)) {
-          add_edit(insert_line_after(*last, receiver_text(step) + ".update()"), fix);
+          const std::string_view scaler = whole_code(*step.file, step.receiver);
+          add_edit(insert_line_after(*last, fmt::format("{}.update()", scaler)), fix);
         }
         Finding finding = finding_at(
             step,

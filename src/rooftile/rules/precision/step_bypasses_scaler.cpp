@@ -71,14 +71,21 @@ const ScalingEvent* bypassed(const SourceFacts& facts, const std::vector<Scaling
   return is_right ? nullptr : backward;
 }
 
-Fix fix_of(const Call& step, const ScalingEvent& backward, bool twice, const std::string& scaler) {
-  const std::string through = fmt::format("{}.step({})", scaler, receiver_text(step));
-  Fix fix{"Replace it with " + through, Exactness::changes_numerics};
+Fix fix_of(const Call& step, const ScalingEvent& backward, bool twice) {
+  const File& file = *backward.at->call->file;
+  Fix fix{fmt::format("Replace it with {}.step({})", code_text(file, backward.scaler),
+                      receiver_text(step)),
+          Exactness::changes_numerics};
   if (twice) fix.text = "Remove it: the scaler steps this optimizer already";
   const bool is_plain = step.arguments.empty() && step.statement != nullptr &&
                         step.statement->value == step.expr &&
                         backward.at->call->function == step.function;
-  if (is_plain && !twice) add_edit(replace(*step.file, step.expr->range, through), fix);
+  const std::string_view scaler = whole_code(file, backward.scaler);
+  if (is_plain && !twice && !scaler.empty()) {
+    const std::string_view optimizer = whole_code(*step.file, step.receiver);
+    add_edit(replace(*step.file, step.expr->range, fmt::format("{}.step({})", scaler, optimizer)),
+             fix);
+  }
   return fix;
 }
 
@@ -89,7 +96,7 @@ Finding describe(const Call& step, const ScalingEvent& backward, bool twice) {
       finding_at(step,
                  fmt::format("{}.step() uses gradients that {} has multiplied, by 65536 at first",
                              receiver_text(step), scaler),
-                 fix_of(step, backward, twice, scaler));
+                 fix_of(step, backward, twice));
   finding.evidence = {
       Evidence::found(fmt::format("scaled backward at {}", place_text(scaled, *step.file))),
       Evidence::published("unscales, and skips steps with infinities",
