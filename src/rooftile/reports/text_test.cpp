@@ -65,6 +65,23 @@ TEST(TextReport, CommunicationOfUnknownSizeMayBeWaiting) {
   EXPECT_THAT(lines_of(), HasSubstr("This rank waits for others for 40 % of"));
 }
 
+TEST(PassTable, NamesTheHostsWorkWhereOneNameIsMostOfIt) {
+  TraceSummary trace;
+  trace.time.span = milliseconds(10);
+  trace.time.idle_by_cause = {{IdleCause::host_work, milliseconds(5)}};
+  const auto row_with = [&](const char* name, double exposed_ms) {
+    trace.host_work = {{.name = name, .exposed = milliseconds(exposed_ms)}};
+    const TextTable table = pass_table(trace, false);
+    return table.rows.back().at(0);
+  };
+  EXPECT_EQ(row_with("preprocess", 4.5), "idle: the host in preprocess");
+  EXPECT_EQ(row_with("preprocess", 3), "idle: the host's own code, or waiting outside CUDA");
+  EXPECT_EQ(row_with("aten::cat", 4.5), "idle: the host in aten::cat");
+  EXPECT_EQ(row_with("aten::cat", 3), "idle: the host in operators that launch nothing");
+  EXPECT_EQ(row_with("aten::cat", 1),
+            "idle: operators that launch nothing, or the host's own code");
+}
+
 TEST(TextReport, LoaderSettingsDoNotChangeTheModel) {
   Report report = sample_report();
   Finding& finding = report.findings.front();

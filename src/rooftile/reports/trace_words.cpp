@@ -50,17 +50,22 @@ Seconds idle_of(const TraceSummary& trace, IdleCause cause) {
 }
 
 // The row of a cause; of the host's other work by what it is, where the trace names it.
-std::string_view row_words(const TraceSummary& trace, const CauseWords& entry) {
-  constexpr double kMost = 0.5, kSome = 0.1;  // of that idle time
-  if (entry.cause != IdleCause::host_work) return entry.words;
+std::string row_words(const TraceSummary& trace, const CauseWords& entry) {
+  constexpr double kNearlyAll = 0.8, kMost = 0.5, kSome = 0.1;  // of that idle time
+  constexpr std::size_t kLongestName = 40;
+  if (entry.cause != IdleCause::host_work) return std::string(entry.words);
+  const Seconds all = idle_of(trace, IdleCause::host_work);
   Seconds operators;
   for (const HostWorkUse& use : trace.host_work) {
-    if (use.cause == IdleCause::host_work && use.is_operator()) operators += use.exposed;
+    if (use.cause != IdleCause::host_work) continue;
+    if (!use.name.empty() && use.exposed > kNearlyAll * all) {
+      return "idle: the host in " + cut_end(printable(use.name), kLongestName);
+    }
+    if (use.is_operator()) operators += use.exposed;
   }
-  const Seconds all = idle_of(trace, IdleCause::host_work);
   if (operators > kMost * all) return "idle: the host in operators that launch nothing";
   return operators > kSome * all ? "idle: operators that launch nothing, or the host's own code"
-                                 : entry.words;
+                                 : std::string(entry.words);
 }
 
 // "median of 5 (40.8–41.9 ms)"; with the mean where that is another number, as it is what the

@@ -246,6 +246,7 @@ class Namer {
   // waits for another.
   Name name_of(Nanoseconds start, Nanoseconds end, std::uint16_t thread) {
     Name name;
+    std::optional<Interval> around;  // the innermost operator that does much else
     const auto look = [&](const Interval& interval) {
       const std::string_view text = text_of(interval);
       see_around(interval, start, end, name);
@@ -259,8 +260,12 @@ class Namer {
         return false;
       }
       if (interval.table == Table::op && name.row == kNone) name.row = interval.row;
-      if (says_nothing(interval) || is_around(interval, end - start)) return false;
-      name_by_place(interval, text, name);
+      if (says_nothing(interval)) return false;
+      if (!is_around(interval, end - start)) {
+        name_by_place(interval, text, name);
+      } else if (!around && timeline_.ops.kind[interval.row] == HostKind::op) {
+        around = interval;
+      }
       return false;
     };
     const Nanoseconds middle = start + (end - start) / 2;
@@ -271,6 +276,10 @@ class Namer {
       active_.visit_at(middle, [&](const Interval& interval) {
         return interval.thread != thread && look(interval);
       });
+    }
+    if (around && name.text.empty() && name.frame.empty()) {
+      name.text = text_of(*around);
+      name.until = around->end;
     }
     const bool is_work = name.cause == IdleCause::host_work && !name.is_call;
     if (is_work && first_calls_.is_one(name.row, start, end)) {

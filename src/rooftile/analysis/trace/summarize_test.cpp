@@ -1130,5 +1130,24 @@ kernel 7 200us 50us ncclKernel_AllReduce_RING_LL_Sum_half corr=1
   EXPECT_EQ(shape.group_size, 8);
 }
 
+// One call of a compiled function, whose host part comes between its launches.
+TEST(Summarize, HostWorkIsNamedByTheOperatorThatHoldsIt) {
+  const auto timeline = parse_timeline(R"(
+op main 0us 40ms CompiledFunction
+repeat 4 every 10ms
+op main 9ms 100us aten::mm id=1
+call main 9010us 5us cudaLaunchKernel corr=1 id=1
+kernel 7 9020us 900us ampere_sgemm_128x64_tn corr=1
+end
+)");
+  ASSERT_TRUE(timeline) << to_string(timeline.error());
+  const TraceSummary summary = summarize(*timeline);
+  ASSERT_EQ(summary.host_work.size(), 1U);
+  EXPECT_EQ(summary.host_work[0].name, "CompiledFunction");
+  EXPECT_EQ(summary.host_work[0].count, 4);
+  EXPECT_NEAR(us(summary.host_work[0].shortest), 9'010, 1e-3);
+  EXPECT_NEAR(us(summary.host_work[0].longest), 9'995, 1e-3);
+}
+
 }  // namespace
 }  // namespace rooftile

@@ -90,13 +90,15 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   if (allocator.mallocs + allocator.frees <= 0 || !is_visible(trace, allocator.exposed)) return {};
   Finding finding = about_trace(
       trace,
-      fmt::format("the allocator calls the driver{} ({}, {}), and the GPU idles {}",
-                  trace.steps.durations.empty() ? " again and again" : " inside the steps",
-                  count_text(trace, allocator.mallocs,
-                             2 * allocator.from_pool > allocator.mallocs ? "cudaMallocAsync"
-                                                                         : "cudaMalloc"),
-                  count_text(trace, allocator.frees, "cudaFree"),
-                  cost_text(trace, allocator.exposed)),
+      fmt::format(
+          "the allocator calls the driver{} ({}, {}), and the GPU {} {}",
+          trace.steps.durations.empty() ? " again and again" : " inside the steps",
+          count_text(
+              trace, allocator.mallocs,
+              2 * allocator.from_pool > allocator.mallocs ? "cudaMallocAsync" : "cudaMalloc"),
+          count_text(trace, allocator.frees, "cudaFree"),
+          trace.time.communication_beside_allocation > Seconds() ? "computes nothing for" : "idles",
+          cost_text(trace, allocator.exposed)),
       propose(trace), gain_of_idle_time(trace, Remedy::no_allocation, allocator.exposed));
   finding.count = allocator.mallocs + allocator.frees;
   finding.evidence = {Evidence::measured(
