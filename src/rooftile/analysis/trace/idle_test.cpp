@@ -36,6 +36,24 @@ Explained explain(const std::string& text, bool submits_in_batches = false) {
 
 using Causes = std::map<IdleCause, Nanoseconds>;
 
+// Nothing that is launched into a graph runs before the graph does.
+TEST(Idle, RecordingAGraphIsLoading) {
+  EXPECT_EQ(explain(R"(
+call main 0us 5us cudaLaunchKernel corr=1
+kernel 7 10us 10us a corr=1
+call main 100us 5us cudaStreamBeginCapture
+call main 200us 5us cudaLaunchKernel corr=2
+call main 300us 5us cudaLaunchKernel corr=3
+call main 795us 5us cudaStreamEndCapture
+call main 900us 5us cudaGraphLaunch corr=4
+kernel 7 910us 90us a corr=4
+)")
+                .causes,
+            (Causes{{IdleCause::launch, 10'000 + 10'000},
+                    {IdleCause::host_work, 80'000 + 100'000},
+                    {IdleCause::module_loading, 700'000}}));
+}
+
 // Every recording lasts from 0 to the end of its op, in which all happens.
 TEST(Idle, LaunchesThatComeTooLate) {
   EXPECT_EQ(explain(R"(

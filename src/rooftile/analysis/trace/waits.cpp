@@ -83,6 +83,25 @@ void add_compilations(const Timeline& timeline, const Links& links, std::vector<
   }
 }
 
+// What is launched while a CUDA graph is recorded does not run. All of the recording is one wait.
+void add_captures(const Timeline& timeline, const Links& links, std::vector<HostWait>& waits) {
+  const RuntimeCalls& calls = timeline.calls;
+  const auto kinds = kinds_of<int>(timeline.strings, calls.name, [](std::string_view name) {
+    return contains(name, "StreamBeginCapture") ? 1 : contains(name, "StreamEndCapture") ? -1 : 0;
+  });
+  std::map<std::uint16_t, Nanoseconds> begun;  // by thread
+  for (const std::uint32_t call : links.call_order.rows) {
+    const std::uint16_t thread = calls.thread[call];
+    const int kind = kinds[calls.name[call]];
+    if (kind > 0) begun[thread] = calls.time.start(call);
+    const auto start = begun.find(thread);
+    if (kind >= 0 || start == begun.end()) continue;
+    waits.push_back(
+        {start->second, calls.time.end(call), IdleCause::module_loading, thread, false, kNone, 0});
+    begun.erase(start);
+  }
+}
+
 // CUPTI's own work is the profiler's; CUDA's loading is a first call. Of the rest the kind is not
 // known, or the program causes it.
 std::optional<IdleCause> overhead_cause(std::string_view name) {
@@ -249,6 +268,7 @@ std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links,
   add_call_waits(timeline, links, waits);
   add_range_waits(timeline, links, waits);
   add_compilations(timeline, links, waits);
+  add_captures(timeline, links, waits);
   add_overheads(timeline, links, waits);
   waits = disjoint(that_hold_up(waits, NextLaunches(timeline, links, track)));
   set_recorder_apart(timeline, links, waits);
