@@ -55,10 +55,13 @@ std::optional<GpuLink> link_of(const Device& device) {
 void set_rates(const Group& group, std::optional<CollectiveKind> kind,
                const std::optional<GpuLink>& link, CollectiveRow& row) {
   constexpr Bytes kSmall(256.0 * 1024);  // NCCL's time hardly depends on the size below
+  constexpr double kMostBeyond = 1.5;
   row.median = median_run(group.runs.times).value_or(Seconds(0));
   row.skew = median_run(group.runs.skews);
   if (!group.runs.times.empty()) row.fastest = *std::ranges::min_element(group.runs.times);
   if (!row.bytes || *row.bytes < kSmall || row.fastest <= Seconds(0) || row.ranks < 2) return;
+  // Where even the fastest run waited for other ranks, its time is not the link's.
+  if (row.per_pass * row.fastest > kMostBeyond * (row.time - row.waiting)) return;
   row.algorithm_bandwidth = *row.bytes / row.fastest;
   row.bus_bandwidth = *row.algorithm_bandwidth * bus_factor(kind, row.ranks);
   if (!link) return;

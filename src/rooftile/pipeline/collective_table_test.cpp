@@ -42,6 +42,16 @@ TEST(CollectiveTable, BandwidthsAreThoseOfTheFastestRun) {
   EXPECT_FALSE(rows[0].skew);
 }
 
+// 450 of 500 us are waiting: none of the runs tells what the link carries.
+TEST(CollectiveTable, RunsThatAllWaitHaveNoBandwidth) {
+  TraceSummary trace = rank_of(0, {microseconds(240), microseconds(260)});
+  trace.collectives[0].waiting = microseconds(450);
+  const auto rows = collective_rows(measured_workload({trace}), nullptr);
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].median, microseconds(250));
+  EXPECT_FALSE(rows[0].algorithm_bandwidth);
+}
+
 TEST(CollectiveTable, SmallMessagesHaveNoBandwidth) {
   TraceSummary trace = rank_of(0, {microseconds(20), microseconds(21)});
   trace.collectives[0].shape.in_elements = trace.collectives[0].shape.out_elements = 1000;

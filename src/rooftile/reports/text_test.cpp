@@ -176,6 +176,22 @@ TEST(TextReport, SilenceNamesWhatAnotherPrecisionSaves) {
   EXPECT_THAT(render_text(report), HasSubstr("No change worth making."));
 }
 
+TEST(TextReport, SilenceOnARecordingNamesTheLargestPartBesideCompute) {
+  Report report = sample_clean_report();
+  TraceSummary trace;
+  trace.kernels = 1;
+  trace.time.span = milliseconds(10);
+  trace.time.compute = milliseconds(9);
+  trace.time.exposed_communication = milliseconds(1);
+  report.traces = TraceList({trace});
+  EXPECT_THAT(render_text(report), HasSubstr("No rule finds a change worth making (the largest "
+                                             "part beside compute: communication, not "
+                                             "overlapped, 10 %)."));
+  trace.time.exposed_communication = milliseconds(0.4);
+  report.traces = TraceList({trace});
+  EXPECT_THAT(render_text(report), HasSubstr("No rule finds a change worth making."));
+}
+
 TEST(TextReport, ScriptsAloneHaveNoMode) {
   Report report = sample_clean_report();
   report.scripts.emplace();

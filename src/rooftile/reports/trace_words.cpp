@@ -644,13 +644,6 @@ std::string kernels_line(const TraceSummary& trace) {
       in_graphs);
 }
 
-void add_part(TextTable& table, std::string_view name, Seconds part, const TraceSummary& trace) {
-  const double share = trace.time.span.value() > 0 ? part / trace.time.span : 0;
-  if (share < kSmallPart) return;
-  table.rows.push_back(
-      {std::string(name), time_text(part / window_steps(trace)), share_text(share)});
-}
-
 // Of several processes in one file each has its place among all.
 std::string rank_name(const Report& report, std::size_t index) {
   const TraceSummary& trace = report.traces.begin()[index];
@@ -831,6 +824,30 @@ std::vector<std::string> trace_lines(const Report& report) {
 
 bool has_pass(const TraceSummary& trace) { return trace.kernels > 0; }
 
+std::vector<PassPart> pass_parts(const TraceSummary& trace, bool is_of_several) {
+  const TimeBreakdown& time = trace.time;
+  std::vector<PassPart> parts;
+  const auto add = [&](std::string_view name, Seconds part) {
+    const double share = time.span.value() > 0 ? part / time.span : 0;
+    if (share >= kSmallPart) parts.push_back({std::string(name), part, share});
+  };
+  add("compute", time.compute - time.stretched);
+  add("kernels held up by something else", time.stretched);
+  add(!is_of_several && may_be_waiting(trace) ? "communication of unknown size, or waiting in it"
+                                              : "communication, not overlapped",
+      time.exposed_communication - time.rank_waiting - time.communication_beside_allocation);
+  add("waiting for other ranks, in collectives", time.rank_waiting);
+  add("allocating GPU memory, beside communication", time.communication_beside_allocation);
+  add("copies, not overlapped", time.exposed_copy - time.exposed_fill - time.exposed_migration);
+  add("fills, not overlapped", time.exposed_fill);
+  add("migrations of managed memory, not overlapped", time.exposed_migration);
+  for (const CauseWords& entry : kCauses) {
+    const auto found = time.idle_by_cause.find(entry.cause);
+    if (found != time.idle_by_cause.end()) add(row_words(trace, entry), found->second);
+  }
+  return parts;
+}
+
 TextTable pass_table(const TraceSummary& trace, bool is_of_several) {
   const bool has_steps = !trace.steps.durations.empty();
   std::string title = has_steps ? "a step's time goes to" : "the time goes to";
@@ -838,25 +855,9 @@ TextTable pass_table(const TraceSummary& trace, bool is_of_several) {
     title += trace.rank ? fmt::format(" (rank {})", *trace.rank) : " (first process)";
   }
   TextTable table{{{std::move(title)}, {"time", true}, {"share", true}}, {}};
-  const TimeBreakdown& time = trace.time;
-  add_part(table, "compute", time.compute - time.stretched, trace);
-  add_part(table, "kernels held up by something else", time.stretched, trace);
-  add_part(
-      table,
-      !is_of_several && may_be_waiting(trace) ? "communication of unknown size, or waiting in it"
-                                              : "communication, not overlapped",
-      time.exposed_communication - time.rank_waiting - time.communication_beside_allocation, trace);
-  add_part(table, "waiting for other ranks, in collectives", time.rank_waiting, trace);
-  add_part(table, "allocating GPU memory, beside communication",
-           time.communication_beside_allocation, trace);
-  add_part(table, "copies, not overlapped",
-           time.exposed_copy - time.exposed_fill - time.exposed_migration, trace);
-  add_part(table, "fills, not overlapped", time.exposed_fill, trace);
-  add_part(table, "migrations of managed memory, not overlapped", time.exposed_migration, trace);
-  for (const CauseWords& entry : kCauses) {
-    const auto found = time.idle_by_cause.find(entry.cause);
-    if (found != time.idle_by_cause.end())
-      add_part(table, row_words(trace, entry), found->second, trace);
+  for (const PassPart& part : pass_parts(trace, is_of_several)) {
+    table.rows.push_back(
+        {part.name, time_text(part.time / window_steps(trace)), share_text(part.share)});
   }
   return table;
 }

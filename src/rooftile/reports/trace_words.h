@@ -30,7 +30,15 @@ bool is_judged_whole(const TraceSummary& trace);
 // Whether there is a pass to tell of: without kernels there is none.
 bool has_pass(const TraceSummary& trace);
 
+// A part of the time of a pass.
+struct PassPart {
+  std::string name;
+  Seconds time;  // in the window
+  double share = 0;
+};
+
 // Where the time of a pass goes: compute, exposed communication and copies, idle by cause.
+std::vector<PassPart> pass_parts(const TraceSummary& trace, bool is_of_several);
 TextTable pass_table(const TraceSummary& trace, bool is_of_several);
 
 // One row per rank, for several.

@@ -10,6 +10,7 @@
 #include "rooftile/base/path.h"
 #include "rooftile/base/quantity_text.h"
 #include "rooftile/base/text.h"
+#include "rooftile/reports/trace_words.h"
 
 namespace rooftile {
 namespace {
@@ -174,6 +175,19 @@ const Finding* largest_in_other_precision(const Report& report) {
   return largest;
 }
 
+// " (the largest part beside compute: communication, not overlapped, 5.3 %)": what stands without
+// advice.
+std::string without_advice(const Report& report) {
+  constexpr double kVisible = 0.05;
+  if (report.traces.empty()) return "";
+  std::vector<PassPart> parts = pass_parts(report.traces.front(), report.traces.size() > 1);
+  std::erase_if(parts, [](const PassPart& part) { return part.name == "compute"; });
+  const auto largest = std::ranges::max_element(parts, {}, &PassPart::share);
+  if (largest == parts.end() || largest->share < kVisible) return "";
+  return fmt::format(" (the largest part beside compute: {}, {})", largest->name,
+                     share_text(largest->share));
+}
+
 std::string nothing_found_text(const Report& report) {
   if (report.set_aside.known > 0) return "Nothing new.";
   if (const Finding* other = largest_in_other_precision(report);
@@ -181,10 +195,12 @@ std::string nothing_found_text(const Report& report) {
     return fmt::format("No change worth making in this precision; {} would save about {:.0f} %.",
                        other->rule, 100 * (expected_saving(*other) / report.total.expected));
   }
-  if (report.launch_bound) return "No change worth making besides the launches.";
+  if (report.launch_bound) {
+    return fmt::format("No change worth making besides the launches{}.", without_advice(report));
+  }
+  if (report.not_judged_because.empty() && report.traces.empty()) return "No change worth making.";
   if (report.not_judged_because.empty()) {
-    return report.traces.empty() ? "No change worth making."
-                                 : "No rule finds a change worth making.";
+    return fmt::format("No rule finds a change worth making{}.", without_advice(report));
   }
   return fmt::format("Not judged: {}.", printable(report.not_judged_because));
 }

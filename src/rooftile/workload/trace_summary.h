@@ -254,6 +254,10 @@ struct AllocatorUse {
   bool operator==(const AllocatorUse&) const = default;
 };
 
+// The range of PyTorch in which DistributedDataParallel copies a gradient out of its bucket.
+inline constexpr std::string_view kCopiesOutOfBucket =
+    "torch.distributed.ddp.reducer::copy_bucket_to_grad";
+
 // A range of the training loop that PyTorch names, with all that was launched in it:
 // Optimizer.step#SGD.step, Optimizer.zero_grad#SGD.zero_grad.
 struct RangeUse {
@@ -525,8 +529,8 @@ struct TraceSummary {
 
   // Of the window's host part.
   std::int64_t launches = 0;
-  Seconds launch_time;              // host time of launch calls on the launching threads
-  Seconds host_busy;                // of the busiest thread: in operators and calls, not waiting
+  Seconds launch_time;  // host time of launch calls on the launching threads
+  Seconds host_busy;    // a thread that launches is in operators or calls and does not wait
   std::int64_t graph_launches = 0;  // cudaGraphLaunch calls
 
   // Of the window; false in summaries of earlier versions, where they are of the whole recording.

@@ -107,9 +107,7 @@ double bus_factor(std::optional<CollectiveKind> kind, std::int64_t ranks) {
 
 std::optional<Seconds> median_run(std::vector<Seconds> runs) {
   if (runs.empty()) return std::nullopt;
-  const auto middle = runs.begin() + static_cast<std::ptrdiff_t>(runs.size() / 2);
-  std::nth_element(runs.begin(), middle, runs.end());
-  return *middle;
+  return median(std::move(runs));
 }
 
 std::vector<SharedCollective> shared_collectives(std::span<const TraceSummary> ranks) {

@@ -12,6 +12,8 @@ namespace {
 
 // Shorter ones say nothing: the host is held up that long now and then.
 constexpr Nanoseconds kShortestSetUp = 100'000;
+// Compilers take tens of milliseconds and more for a kernel.
+constexpr Nanoseconds kShortestCompilation = 10'000'000;
 
 bool is_of_library(std::string_view kernel) { return !parse_kernel_name(kernel).library.empty(); }
 
@@ -24,6 +26,14 @@ bool chooses_algorithms(std::string_view name) {
   constexpr std::array<std::string_view, 6> kProducts{
       "aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_int_mm", "aten::_scaled_mm"};
   return is_of_cudnn(name) || std::ranges::find(kProducts, name) != kProducts.end();
+}
+
+// Of a kernel that the program's compiler makes when it is first needed: Triton, TorchScript's
+// fuser
+// ("fused_…"), nvFuser.
+bool is_compiled_at_run_time(std::string_view kernel) {
+  return kernel.starts_with("triton_") || kernel.starts_with("fused_") ||
+         contains(kernel, "nvfuser") || contains(kernel, "CudaCodeGen");
 }
 
 // The value that one of `part` is at or below; 0 of none.
@@ -105,13 +115,14 @@ std::uint32_t FirstCalls::next_first_kernel(Nanoseconds at, std::uint16_t thread
   for (int looks = 0; launch != launches_.end() && !is_kernel(launch->second); ++launch) {
     if (++looks == kMostLooks) return 0;
   }
-  if (launch == launches_.end() || !is_cold()) return 0;
+  if (launch == launches_.end()) return 0;
   const auto kernel = kernels_.find(launch->second);
   if (kernel == kernels_.end()) return 0;
-  if (recurs(launch->second, length)) return 0;
   const std::string_view name = timeline_.strings[kernel->second];
-  const bool is_triton = name.starts_with("triton_") && launch->first == at;
-  return is_triton || (!has_operators_ && is_of_library(name)) ? kernel->second : 0;
+  const bool is_compiled = is_compiled_at_run_time(name) && launch->first == at;
+  if (!is_cold() && !(is_compiled && length >= kShortestCompilation)) return 0;
+  if (recurs(launch->second, length)) return 0;
+  return is_compiled || (!has_operators_ && is_of_library(name)) ? kernel->second : 0;
 }
 
 bool FirstCalls::is_one(std::uint32_t op, Nanoseconds start, Nanoseconds end) {

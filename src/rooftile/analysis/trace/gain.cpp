@@ -74,6 +74,9 @@ Range<Seconds> gain_of_kernel_time(const TraceSummary& trace, const Range<Second
   gain.high = std::max(Seconds(0), saved.high);
   gain.expected = std::max(Seconds(0), saved.expected) *
                   std::clamp(trace.kernel_time_share.value_or(busy / (busy + late)), 0.0, 1.0);
+  // As recorded: the host needs its time whatever the GPU does.
+  const Seconds most = std::max(Seconds(0), trace.time.span - trace.host_busy);
+  gain.expected = std::min(gain.expected, most);
   if (!is_host_bound(trace)) {
     gain.low = std::max(Seconds(0), saved.low - overlapped_kernel_time(trace));
     gain.low = std::min(gain.low, gain.expected);

@@ -128,6 +128,16 @@ TEST(Uploads, OwnTheWaitsAtTheirPlace) {
   EXPECT_EQ(uploads(trace).front().idle, Seconds(0));
 }
 
+// 9 of 10 ms is the host at work: what kernels save beyond the tenth waits for it.
+TEST(Gain, OfKernelTimeIsNoMoreThanTheHostLeaves) {
+  TraceSummary trace = busy_trace();
+  trace.host_busy = 0.9 * trace.time.span;
+  const Range<Seconds> saved = exactly(0.5 * trace.time.span);
+  const Range<Seconds> gain = gain_of_kernel_time(trace, saved);
+  EXPECT_NEAR(gain.expected / trace.time.span, 0.1, 1e-9);
+  EXPECT_EQ(gain.high, saved.high);
+}
+
 // The host needs 60 of 181 ms for its own work: no more than 121 can go.
 TEST(Gain, NoMoreThanTheOtherWorkLeaves) {
   TraceSummary trace;

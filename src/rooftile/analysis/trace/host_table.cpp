@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "rooftile/analysis/trace/seconds.h"
+#include "rooftile/analysis/trace/windows.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::trace {
@@ -226,39 +227,57 @@ AllocatorUse tabulate_allocator(const HostView& view, std::int32_t device) {
 
 namespace {
 
-// What each thread's operators cover.
-std::vector<Cover> covers_of_ops(const HostView& view) {
-  std::vector<Cover> covers(view.links.launches.size());
-  const HostOps& ops = view.timeline.ops;
-  for (const std::uint32_t op : view.links.op_order.rows) {
-    const std::size_t thread = ops.thread[op];
-    if (ops.kind[op] != HostKind::op || thread >= covers.size()) continue;
-    covers[thread].add(ops.time.start(op), ops.time.end(op));
+// In order of their starts; what lies no further apart than `gap` is one.
+void extend(std::vector<Window>& windows, Nanoseconds start, Nanoseconds end, Nanoseconds gap = 0) {
+  if (!windows.empty() && start - windows.back().end <= gap) {
+    windows.back().end = std::max(windows.back().end, end);
+  } else {
+    windows.push_back({start, end});
   }
-  return covers;
 }
 
-// Time of the busiest thread in operators and calls, waits taken off.
-Nanoseconds busiest_thread(const HostView& view) {
-  std::vector<Cover> covers = covers_of_ops(view);
-  std::vector<Nanoseconds> busy;
-  for (Cover& cover : covers) busy.push_back(cover.within(view.steps.start, view.steps.end));
-  const RuntimeCalls& calls = view.timeline.calls;
-  for (const std::uint32_t call : view.links.call_order.rows) {
-    const std::size_t thread = calls.thread[call];
-    const Nanoseconds start = std::max(calls.time.start(call), view.steps.start);
-    const Nanoseconds end = std::min(calls.time.end(call), view.steps.end);
-    if (end <= start || thread >= covers.size()) continue;
-    busy[thread] += end - start - covers[thread].within(start, end);
+// What each thread that launches does in operators, with the Python code between two, and in calls
+// outside of them.
+std::vector<std::vector<Window>> work_of_threads(const HostView& view) {
+  constexpr Nanoseconds kPythonBetween = 200'000;
+  const Links& links = view.links;
+  std::vector<std::vector<Window>> work(links.launches.size()), calls(links.launches.size());
+  const HostOps& ops = view.timeline.ops;
+  for (const std::uint32_t op : links.op_order.rows) {
+    const std::size_t thread = ops.thread[op];
+    if (ops.kind[op] != HostKind::op || thread >= work.size() || !links.launches[thread]) continue;
+    extend(work[thread], ops.time.start(op), ops.time.end(op), kPythonBetween);
   }
+  const RuntimeCalls& all = view.timeline.calls;
+  for (const std::uint32_t call : links.call_order.rows) {
+    const std::size_t thread = all.thread[call];
+    if (thread >= work.size() || !links.launches[thread]) continue;
+    const std::uint32_t op = links.call_op[call];
+    if (op != kNone && ops.kind[op] == HostKind::op) continue;
+    extend(calls[thread], all.time.start(call), all.time.end(call));
+  }
+  for (std::size_t thread = 0; thread < work.size(); ++thread) {
+    work[thread].insert(work[thread].end(), calls[thread].begin(), calls[thread].end());
+    work[thread] = united(std::move(work[thread]));
+  }
+  return work;
+}
+
+// Time in which a thread that launches is in operators and calls, waits taken off: main and
+// autograd's thread take turns.
+Nanoseconds time_of_work(const HostView& view) {
+  const std::vector<std::vector<Window>> work = work_of_threads(view);
+  std::vector<std::vector<Window>> waiting(work.size());
   for (const HostWait& wait : view.waits) {
-    if (is_other_work(wait.cause)) continue;
-    const Nanoseconds start = std::max(wait.start, view.steps.start);
-    const Nanoseconds end = std::min(wait.end, view.steps.end);
-    if (end <= start || wait.thread >= busy.size()) continue;
-    busy[wait.thread] -= wait.is_call ? end - start : covers[wait.thread].within(start, end);
+    if (is_other_work(wait.cause) || wait.thread >= waiting.size()) continue;
+    extend(waiting[wait.thread], wait.start, wait.end);
   }
-  return busy.empty() ? 0 : std::max<Nanoseconds>(0, std::ranges::max(busy));
+  std::vector<Window> busy;
+  for (std::size_t thread = 0; thread < work.size(); ++thread) {
+    const std::vector<Window> own = without(work[thread], waiting[thread]);
+    busy.insert(busy.end(), own.begin(), own.end());
+  }
+  return length_within(united(std::move(busy)), view.steps);
 }
 
 }  // namespace
@@ -273,7 +292,7 @@ LaunchCounts count_launches(const HostView& view) {
     ++(kind == CallKind::launch ? counts.launches : counts.graphs);
     if (view.links.launches[calls.thread[call]]) counts.launch_time += calls.time.duration(call);
   }
-  counts.busy = busiest_thread(view);
+  counts.busy = time_of_work(view);
   return counts;
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <tuple>
@@ -223,8 +224,9 @@ struct Name {
   std::string_view library;  // a function of a library inside `text`
   bool is_call = false;
   std::uint32_t row = kNone;
-  Nanoseconds until = 0;  // the end of what `text` names
-  bool goes_on = false;   // something of the program is around that began before
+  Nanoseconds until = 0;     // the end of what `text` names
+  std::uint32_t op = kNone;  // that `text` names
+  bool goes_on = false;      // something of the program is around that began before
   bool is_profiler = false;
   bool is_kernel = false;  // `text` is what the stretch prepares
 
@@ -263,7 +265,7 @@ class Namer {
       if (says_nothing(interval)) return false;
       if (!is_around(interval, end - start)) {
         name_by_place(interval, text, name);
-      } else if (!around && timeline_.ops.kind[interval.row] == HostKind::op) {
+      } else if (!around && is_operator(interval)) {
         around = interval;
       }
       return false;
@@ -280,6 +282,7 @@ class Namer {
     if (around && name.text.empty() && name.frame.empty()) {
       name.text = text_of(*around);
       name.until = around->end;
+      name.op = around->row;
     }
     const bool is_work = name.cause == IdleCause::host_work && !name.is_call;
     if (is_work && first_calls_.is_one(name.row, start, end)) {
@@ -322,6 +325,7 @@ class Namer {
     if (kind == FrameKind::user) {
       name.text = text;
       name.until = interval.end;
+      if (is_operator(interval)) name.op = interval.row;
     }
     if (kind == FrameKind::library && name.library.empty()) name.library = text;
   }
@@ -359,6 +363,9 @@ class Namer {
   static bool is_around(const Interval& interval, Nanoseconds stretch) {
     constexpr Nanoseconds kMuchElse = 3;  // times the stretch
     return interval.table == Table::op && interval.end - interval.start > kMuchElse * stretch;
+  }
+  bool is_operator(const Interval& interval) const {
+    return interval.table == Table::op && timeline_.ops.kind[interval.row] == HostKind::op;
   }
   // A step's range: the program runs.
   bool says_nothing(const Interval& interval) const {
@@ -490,6 +497,7 @@ std::vector<HostWorkUse> tabulate_other_work(const Timeline& timeline, const Lin
     if (call != kNone) launch = std::min(launch, timeline.calls.time.start(call));
   }
   std::map<Key, HostWorkUse> by_name;
+  std::set<std::uint32_t> seen;  // operators: one with several stretches is one call
   for (const HostWait& wait : waits) {
     const bool is_in_steps = wait.start < steps.end && wait.end > steps.start;
     if (!is_other_work(wait.cause) || wait.cause == IdleCause::asleep || !is_in_steps) continue;
@@ -513,9 +521,9 @@ std::vector<HostWorkUse> tabulate_other_work(const Timeline& timeline, const Lin
     HostWorkUse& use = by_name.try_emplace(key, use_of(name)).first->second;
     use.is_first = is_first && (use.count == 0 || use.is_first);
     const Seconds length = to_seconds(wait.end - wait.start);
-    use.shortest = use.count == 0 ? length : std::min(use.shortest, length);
+    use.shortest = use.time <= Seconds() ? length : std::min(use.shortest, length);
     use.longest = std::max(use.longest, length);
-    ++use.count;
+    if (name.op == kNone || seen.insert(name.op).second) ++use.count;
     use.time += length;
     use.exposed += to_seconds(wait.exposed);
   }

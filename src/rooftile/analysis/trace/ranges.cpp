@@ -12,8 +12,9 @@ namespace {
 constexpr std::string_view kAccumulates = "torch::autograd::AccumulateGrad";
 
 bool is_training_range(std::string_view name) {
-  return name.starts_with("Optimizer.step") || name.starts_with("Optimizer.zero_grad") ||
-         name.starts_with("zero_grad") || name == kAccumulates;
+  return name == kCopiesOutOfBucket || name.starts_with("Optimizer.step") ||
+         name.starts_with("Optimizer.zero_grad") || name.starts_with("zero_grad") ||
+         name == kAccumulates;
 }
 
 // Which of the collected ranges each host op lies in, found once for each op on the way up.
@@ -111,10 +112,10 @@ std::vector<RangeUse> training_ranges(const Timeline& timeline, const Links& lin
   RangesByName ranges;
   add_host_side(timeline, enclosing, pieces, window, sites, ranges);
   for (const std::uint32_t row : track.rows) {
-    if (timeline.gpu.kind[row] == GpuKind::copy) continue;
     const std::uint32_t op = enclosing.of(links.gpu_op[row]);
     if (op == kNone || !is_in(window, timeline, op)) continue;
     const std::string& name = timeline.strings[timeline.ops.name[op]];
+    if (timeline.gpu.kind[row] == GpuKind::copy && name != kCopiesOutOfBucket) continue;
     // A gradient of another layout is copied there, which is none of the additions.
     const std::string& inner = timeline.strings[timeline.ops.name[links.gpu_op[row]]];
     if (name == kAccumulates && inner != "aten::add_" && inner != "aten::add") continue;

@@ -1144,9 +1144,24 @@ end
   const TraceSummary summary = summarize(*timeline);
   ASSERT_EQ(summary.host_work.size(), 1U);
   EXPECT_EQ(summary.host_work[0].name, "CompiledFunction");
-  EXPECT_EQ(summary.host_work[0].count, 4);
+  EXPECT_EQ(summary.host_work[0].count, 1);
   EXPECT_NEAR(us(summary.host_work[0].shortest), 9'010, 1e-3);
   EXPECT_NEAR(us(summary.host_work[0].longest), 9'995, 1e-3);
+}
+
+// TorchScript compiles a fused kernel before its first launch.
+TEST(Summarize, WhatEndsInTheFirstLaunchOfACompiledKernelIsLoading) {
+  const TraceSummary summary = summary_of(R"(
+op main 0us 1ms aten::mm
+call main 10us 5us cudaLaunchKernel corr=1
+kernel 7 20us 100us ampere_sgemm_128x64_tn corr=1
+op main 2ms 160ms forward
+call main 150ms 5us cudaLaunchKernel corr=2
+kernel 7 150010us 10ms fused_mul_add_1234 corr=2
+)");
+  ASSERT_FALSE(summary.host_work.empty());
+  EXPECT_EQ(summary.host_work[0].cause, IdleCause::module_loading);
+  EXPECT_EQ(summary.host_work[0].name, "before the first fused_mul_add_1234");
 }
 
 }  // namespace

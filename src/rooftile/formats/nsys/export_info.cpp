@@ -40,6 +40,19 @@ void read_gpus(const Database& database, ExportInfo& info) {
                info.gpus.push_back({row.integer(0), std::string(row.text(1)), row.integer(2),
                                     row.integer(3), row.integer(4), row.integer(5)});
              });
+  // Of exports before 2021, whose sizes are in MiB.
+  if (info.gpus.empty()) {
+    read_small(database, "TARGET_INFO_CUDA_GPU",
+               {"deviceId", "name", "globalMemorySize", "numMultiprocessors",
+                "computeCapabilityMajor", "computeCapabilityMinor", "pid"},
+               [&](const Row& row) {
+                 constexpr std::int64_t kMost = 1 << 24, kMebibyte = 1 << 20;
+                 const std::int64_t size = std::clamp<std::int64_t>(row.integer(2), 0, kMost);
+                 info.gpus.push_back({row.integer(0), std::string(row.text(1)), size * kMebibyte,
+                                      row.integer(3), row.integer(4), row.integer(5)});
+                 info.visible.push_back({row.integer(0), row.integer(0), row.integer(6)});
+               });
+  }
   read_small(database, "TARGET_INFO_CUDA_DEVICE", {"gpuId", "cudaId", "pid"}, [&](const Row& row) {
     const auto gpu = row.find_integer(0), device = row.find_integer(1), pid = row.find_integer(2);
     if (gpu && device && pid) info.visible.push_back({*gpu, *device, *pid});

@@ -166,6 +166,20 @@ std::string two_gpus(const char* visible) {
          visible + ";";
 }
 
+// Exports of 2020 name the device that CUDA sees, and give its memory in MiB.
+TEST(NsysReader, NamesTheGpuByTheOlderTable) {
+  const std::vector<Timeline> ranks = timelines_of(
+      empty_export() + std::string(kCallsSql) +
+      "CREATE TABLE TARGET_INFO_CUDA_GPU(deviceId, name, globalMemorySize, numMultiprocessors, "
+      "computeCapabilityMajor, computeCapabilityMinor, pid);"
+      "INSERT INTO TARGET_INFO_CUDA_GPU VALUES(0,'Tesla V100-PCIE-32GB',32510,80,7,0,10);" +
+      kernel_sql("100,200,0,7,42,$P"));
+  ASSERT_EQ(ranks.size(), 1U);
+  ASSERT_EQ(ranks[0].devices.size(), 1U);
+  EXPECT_EQ(ranks[0].devices[0].name, "Tesla V100-PCIE-32GB");
+  EXPECT_EQ(ranks[0].devices[0].sm_count, 80);
+}
+
 TEST(NsysReader, MakesARecordingOfEachProcess) {
   // Process 11 has the GPU of the lower number. Process 12 only names ranges.
   const std::vector<Timeline> ranks = timelines_of(

@@ -5,11 +5,18 @@
 #include "rooftile/rules/source_finding.h"
 
 namespace rooftile {
+
+namespace distributed_gradients_copied_to_buckets_in_trace {
+std::vector<Finding> check(std::span<const TraceSummary> ranks);
+}
+
 namespace gradients_copied_to_buckets {
 
 constexpr std::string_view kDoc = R"md(
 ## What it finds
-`DistributedDataParallel` without `gradient_as_bucket_view=True`.
+`DistributedDataParallel` without `gradient_as_bucket_view=True`. In a recording: the copies of gradients out of
+its buckets (`torch.distributed.ddp.reducer::copy_bucket_to_grad`), where they and the idle time of their launches
+take a visible part of the step.
 
 ## Why it costs time
 Each gradient is copied to the buffer of the exchange and back, and both are kept in memory.
@@ -18,8 +25,8 @@ Each gradient is copied to the buffer of the exchange and back, and both are kep
 `gradient_as_bucket_view=True`.
 
 ## How the saving is estimated
-Not from the source alone. With a recording (`rooftile check train.py trace.json.gz`) the step
-time says what there is to gain.
+Not from the source alone. From a recording: the copies and the idle time while they are launched; half of that
+idle time at the least, as the next thing that holds the host up may take over.
 
 ## When not to
 - Code that calls `detach_()` on gradients.
@@ -55,9 +62,11 @@ std::vector<Finding> find(const SourceFacts& facts) {
 extern const Rule distributed_gradients_copied_to_buckets{
     .id = "distributed/gradients-copied-to-buckets",
     .level = Level::info,
+    .level_in_traces = Level::advice,
     .cause = Cause::none,
     .summary = "DDP copies every gradient into a bucket",
     .doc = gradients_copied_to_buckets::kDoc,
+    .in_any_trace = distributed_gradients_copied_to_buckets_in_trace::check,
     .in_scripts = gradients_copied_to_buckets::find};
 
 }  // namespace rooftile

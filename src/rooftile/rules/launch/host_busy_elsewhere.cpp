@@ -21,7 +21,7 @@ more, in each step, while the GPU idles: preprocessing, scheduling, tokenizing, 
 program marks a single step, once in that step is enough; where it marks none, a function or range that
 takes a tenth of the recording, after the first launch.
 
-Stretches of 50 ms or more that are equally long to within 0.2 ms and two thousandths are no work: a sleep, a
+Stretches of 10 ms or more that are equally long to within 0.2 ms and four thousandths are no work: a sleep, a
 timeout, or the wait for a clock. The finding says so.
 
 Work whose names differ by a number only (`layer_0_weights`, `layer_1_weights`) counts as one.
@@ -81,8 +81,8 @@ bool is_view(const HostWorkUse& work) {
 
 // No work takes the same time again and again: a clock ends it.
 bool is_timed(const HostWorkUse& work) {
-  constexpr Seconds kShortest = milliseconds(50), kSpread = microseconds(200);
-  constexpr double kRelativeSpread = 0.002;
+  constexpr Seconds kShortest = milliseconds(10), kSpread = microseconds(200);
+  constexpr double kRelativeSpread = 0.004;
   const Seconds spread = work.longest - work.shortest;
   return work.count >= kFewest && work.shortest >= kShortest && spread <= kSpread &&
          spread <= kRelativeSpread * work.shortest;
@@ -259,6 +259,8 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
     if (work.cause != IdleCause::host_work || work.name.empty()) continue;
     // It follows the gradients: launch/host-bound and the rules on optimizers tell of it.
     if (work.name.starts_with("Optimizer.step#")) continue;
+    // One call compiles or records; only what comes back is a habit.
+    if (is_compiled(work.name) && work.count < 2) continue;
     if (work.count < fewest(trace) && !is_long_in_one_run(trace, work)) continue;
     // What an operator does once may be its set-up.
     if (work.is_operator() && is_one_marked_step(trace)) continue;
