@@ -263,6 +263,17 @@ std::vector<std::vector<Window>> work_of_threads(const HostView& view) {
   return work;
 }
 
+// Launch calls of a kernel that wait for room in the queue, but for what a launch takes by itself.
+void add_full_queues(const HostView& view, std::vector<std::vector<Window>>& waiting) {
+  constexpr Nanoseconds kLaunch = 20'000, kLong = 100'000;
+  const RuntimeCalls& calls = view.timeline.calls;
+  for (std::uint32_t call = 0; call < calls.time.size(); ++call) {
+    if (calls.time.duration(call) < kLong || calls.thread[call] >= waiting.size()) continue;
+    if (view.links.kind_of_call(view.timeline, call) != CallKind::launch) continue;
+    waiting[calls.thread[call]].push_back({calls.time.start(call) + kLaunch, calls.time.end(call)});
+  }
+}
+
 // Time in which a thread that launches is in operators and calls, waits taken off: main and
 // autograd's thread take turns.
 Nanoseconds time_of_work(const HostView& view) {
@@ -272,9 +283,10 @@ Nanoseconds time_of_work(const HostView& view) {
     if (is_other_work(wait.cause) || wait.thread >= waiting.size()) continue;
     extend(waiting[wait.thread], wait.start, wait.end);
   }
+  add_full_queues(view, waiting);
   std::vector<Window> busy;
   for (std::size_t thread = 0; thread < work.size(); ++thread) {
-    const std::vector<Window> own = without(work[thread], waiting[thread]);
+    const std::vector<Window> own = without(work[thread], united(std::move(waiting[thread])));
     busy.insert(busy.end(), own.begin(), own.end());
   }
   return length_within(united(std::move(busy)), view.steps);

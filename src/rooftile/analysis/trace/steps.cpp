@@ -194,10 +194,12 @@ StepMarks steps_of_rounds(const Timeline& timeline, std::span<const std::uint32_
     const std::size_t at = repetition.first + k * repetition.period;
     marks.push_back(at < rows.size() ? time.start(rows[at]) : time.end(rows.back()));
   }
-  // Most of the time, or of the GPU's work: a start-up with uploads takes the host long.
+  // Most of the time, or of the time of kernels: a start-up with uploads takes long.
   const auto work_of = [&](std::span<const std::uint32_t> some) {
     Nanoseconds sum = 0;
-    for (const std::uint32_t row : some) sum += time.duration(row);
+    for (const std::uint32_t row : some) {
+      if (timeline.gpu.kind[row] == GpuKind::kernel) sum += time.duration(row);
+    }
     return sum;
   };
   const Nanoseconds all = time.end(rows.back()) - time.start(rows.front());

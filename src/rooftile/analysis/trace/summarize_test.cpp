@@ -1164,5 +1164,37 @@ kernel 7 150010us 10ms fused_mul_add_1234 corr=2
   EXPECT_EQ(summary.host_work[0].name, "before the first fused_mul_add_1234");
 }
 
+// The queue is full: a launch returns when the GPU is done with another.
+TEST(Summarize, LaunchesThatWaitForRoomAreNoWorkOfTheHost) {
+  const TraceSummary summary = summary_of(R"(
+repeat 4 every 1ms
+op main 0us 990us aten::mm id=1
+call main 5us 980us cudaLaunchKernel corr=1 id=1
+kernel 7 10us 1ms ampere_sgemm_128x64_tn corr=1
+end
+)");
+  EXPECT_NEAR(us(summary.host_busy), 4 * (10 + 20 + 10), 30);
+}
+
+// Eight forward passes of a program without marks, behind an upload that takes longer.
+TEST(Summarize, RoundsOfKernelsBehindALongUploadAreSteps) {
+  std::string text = R"(
+repeat 40 every 10ms
+call main 0us 5us cudaMemcpyAsync corr=1
+copy 7 10us 9ms HtoD bytes=100000000 corr=1
+end
+repeat 8 every 2ms
+)";
+  for (int kernel = 0; kernel < 20; ++kernel) {
+    const std::string at = std::to_string(400'000 + 100 * kernel);
+    const std::string id = std::to_string(kernel + 2);
+    text += "call main " + at + "us 5us cudaLaunchKernel corr=" + id + "\nkernel 7 " + at +
+            "us 90us k" + std::to_string(kernel) + " corr=" + id + "\n";
+  }
+  const TraceSummary summary = summary_of((text + "end\n").c_str());
+  EXPECT_EQ(summary.steps.source, StepSource::repetition);
+  EXPECT_EQ(summary.steps.durations.size(), 8U);
+}
+
 }  // namespace
 }  // namespace rooftile
