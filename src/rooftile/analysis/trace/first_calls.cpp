@@ -28,8 +28,7 @@ bool chooses_algorithms(std::string_view name) {
   return is_of_cudnn(name) || std::ranges::find(kProducts, name) != kProducts.end();
 }
 
-// Of a kernel that the program's compiler makes when it is first needed: Triton, TorchScript's
-// fuser
+// Whether a compiler makes the kernel when it is first needed: Triton, TorchScript's fuser
 // ("fused_…"), nvFuser.
 bool is_compiled_at_run_time(std::string_view kernel) {
   return kernel.starts_with("triton_") || kernel.starts_with("fused_") ||

@@ -1,5 +1,4 @@
-// How far the host is ahead of the GPU, and how short the kernels are, over time; how fast the host
-// is.
+// How far the host is ahead of the GPU, how fast it is, and how short the kernels are, over time.
 #pragma once
 
 #include <optional>

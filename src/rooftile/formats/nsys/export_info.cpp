@@ -40,7 +40,7 @@ void read_gpus(const Database& database, ExportInfo& info) {
                info.gpus.push_back({row.integer(0), std::string(row.text(1)), row.integer(2),
                                     row.integer(3), row.integer(4), row.integer(5)});
              });
-  // Of exports before 2021, whose sizes are in MiB.
+  // Of older exports; the size is in MiB.
   if (info.gpus.empty()) {
     read_small(database, "TARGET_INFO_CUDA_GPU",
                {"deviceId", "name", "globalMemorySize", "numMultiprocessors",

@@ -166,7 +166,7 @@ std::string two_gpus(const char* visible) {
          visible + ";";
 }
 
-// Exports of 2020 name the device that CUDA sees, and give its memory in MiB.
+// Older exports name the device that CUDA sees, and give its memory in MiB.
 TEST(NsysReader, NamesTheGpuByTheOlderTable) {
   const std::vector<Timeline> ranks = timelines_of(
       empty_export() + std::string(kCallsSql) +
