@@ -284,23 +284,26 @@ class Namer {
       name.until = around->end;
       name.op = around->row;
     }
-    const bool is_work = name.cause == IdleCause::host_work && !name.is_call;
-    if (is_work && first_calls_.is_one(name.row, start, end)) {
-      name.cause = IdleCause::module_loading;
-      name.text = timeline_.strings[timeline_.ops.name[name.row]];
-      name.library = {};
-    } else if (is_work) {
-      if (const std::uint32_t kernel = first_calls_.next_first_kernel(end, thread, end - start)) {
-        name.cause = IdleCause::module_loading;
-        name.text = timeline_.strings[kernel];
-        name.is_kernel = true;
-        name.library = {};
-      }
-    }
+    if (name.cause == IdleCause::host_work && !name.is_call)
+      name_first_call(start, end, thread, name);
     return name;
   }
 
  private:
+  // What ends in a first call.
+  void name_first_call(Nanoseconds start, Nanoseconds end, std::uint16_t thread, Name& name) {
+    if (first_calls_.is_one(name.row, start, end)) {
+      name.text = timeline_.strings[timeline_.ops.name[name.row]];
+    } else if (const std::uint32_t kernel =
+                   first_calls_.next_first_kernel(end, thread, end - start)) {
+      name.text = timeline_.strings[kernel];
+      name.is_kernel = true;
+    } else {
+      return;
+    }
+    name.cause = IdleCause::module_loading;
+    name.library = {};
+  }
   // A call of the runtime, or what compiles kernels, says it all.
   void name_by_call(const Interval& interval, std::string_view text, Name& name) const {
     name.is_call = interval.table == Table::call;
@@ -397,6 +400,18 @@ HostWorkUse use_of(const Name& name) {
   use.name = join(parts, " → ");
   if (name.is_kernel) use.name = "before the first " + function_of_kernel(name.text);
   return use;
+}
+
+// Of one of a name's stretches; several may be of one call.
+void add_stretch(const HostWait& wait, bool is_first, bool is_new_call, HostWorkUse& use) {
+  const bool is_only = use.time <= Seconds();
+  const Seconds length = to_seconds(wait.end - wait.start);
+  use.is_first = is_first && (is_only || use.is_first);
+  use.shortest = is_only ? length : std::min(use.shortest, length);
+  use.longest = std::max(use.longest, length);
+  use.count += is_new_call ? 1 : 0;
+  use.time += length;
+  use.exposed += to_seconds(wait.exposed);
 }
 
 // A call to allocate or free the GPU's memory takes milliseconds at most, and may wait for the GPU.
@@ -519,13 +534,7 @@ std::vector<HostWorkUse> tabulate_other_work(const Timeline& timeline, const Lin
       key = {name.cause, {}, {}, {}};
     }
     HostWorkUse& use = by_name.try_emplace(key, use_of(name)).first->second;
-    use.is_first = is_first && (use.count == 0 || use.is_first);
-    const Seconds length = to_seconds(wait.end - wait.start);
-    use.shortest = use.time <= Seconds() ? length : std::min(use.shortest, length);
-    use.longest = std::max(use.longest, length);
-    if (name.op == kNone || seen.insert(name.op).second) ++use.count;
-    use.time += length;
-    use.exposed += to_seconds(wait.exposed);
+    add_stretch(wait, is_first, name.op == kNone || seen.insert(name.op).second, use);
   }
   std::vector<HostWorkUse> uses;
   for (auto& [name, use] : by_name) uses.push_back(std::move(use));
