@@ -175,15 +175,10 @@ bool launches_block(const Timeline& timeline, const Links& links, const GpuTrack
 Seconds lightest_operator(const Timeline& timeline) {
   constexpr std::size_t kFewest = 20;
   std::array<std::vector<double>, 2> times;
-  const auto kind_of = [&](std::uint32_t name) {
-    const std::string_view text = timeline.strings[name];
-    return text == "aten::view" ? 0 : text == "aten::as_strided" ? 1 : -1;
-  };
-  std::vector<int> kinds;
-  for (std::uint32_t name = 0; name < timeline.strings.size(); ++name) {
-    kinds.push_back(kind_of(name));
-  }
   const HostOps& ops = timeline.ops;
+  const auto kinds = kinds_of<int>(timeline.strings, ops.name, [](std::string_view name) {
+    return name == "aten::view" ? 0 : name == "aten::as_strided" ? 1 : -1;
+  });
   for (std::uint32_t op = 0; op < ops.time.size(); ++op) {
     const int kind = ops.kind[op] == HostKind::op ? kinds[ops.name[op]] : -1;
     if (kind < 0) continue;

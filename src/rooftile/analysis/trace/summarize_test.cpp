@@ -1132,7 +1132,7 @@ kernel 7 200us 50us ncclKernel_AllReduce_RING_LL_Sum_half corr=1
 
 // One call of a compiled function, whose host part comes between its launches.
 TEST(Summarize, HostWorkIsNamedByTheOperatorThatHoldsIt) {
-  const auto timeline = parse_timeline(R"(
+  const TraceSummary summary = summary_of(R"(
 op main 0us 40ms CompiledFunction
 repeat 4 every 10ms
 op main 9ms 100us aten::mm id=1
@@ -1140,8 +1140,6 @@ call main 9010us 5us cudaLaunchKernel corr=1 id=1
 kernel 7 9020us 900us ampere_sgemm_128x64_tn corr=1
 end
 )");
-  ASSERT_TRUE(timeline) << to_string(timeline.error());
-  const TraceSummary summary = summarize(*timeline);
   ASSERT_EQ(summary.host_work.size(), 1U);
   EXPECT_EQ(summary.host_work[0].name, "CompiledFunction");
   EXPECT_EQ(summary.host_work[0].count, 1);
@@ -1191,7 +1189,7 @@ repeat 8 every 2ms
     text += "call main " + at + "us 5us cudaLaunchKernel corr=" + id + "\nkernel 7 " + at +
             "us 90us k" + std::to_string(kernel) + " corr=" + id + "\n";
   }
-  const TraceSummary summary = summary_of((text + "end\n").c_str());
+  const TraceSummary summary = summary_of(text + "end\n");
   EXPECT_EQ(summary.steps.source, StepSource::repetition);
   EXPECT_EQ(summary.steps.durations.size(), 8U);
 }

@@ -10,6 +10,20 @@
 namespace rooftile {
 namespace {
 
+std::vector<Finding> findings_in(const TraceSummary& trace, std::string_view rule) {
+  const Workload workload = measured_workload({trace});
+  const TimeModel model(*find_device("h100_sxm"));
+  const Analysis analysis = analyse(workload, model);
+  const Rule* const rules[] = {find_rule(rule)};
+  return run_rules({workload, analysis, model, Graph(workload)}, rules);
+}
+
+TraceSummary summary_of(const std::string& text) {
+  const auto timeline = parse_timeline(text);
+  EXPECT_TRUE(timeline) << to_string(timeline.error());
+  return summarize(*timeline);
+}
+
 // Each step waits 5 ms for a batch, 3 of them beside the last kernel, which excuses 3 of the 5.4 ms
 // that 60 launches of 100 us with kernels of 10 leave the GPU idle.
 constexpr const char* kHostBound = R"(
@@ -38,14 +52,8 @@ end
 )";
 
 TEST(HostBound, SavesNoMoreThanTheIdleTimeOfLaunching) {
-  const auto timeline = parse_timeline(kHostBound);
-  ASSERT_TRUE(timeline) << to_string(timeline.error());
-  const TraceSummary trace = summarize(*timeline);
-  const Workload workload = measured_workload({trace});
-  const TimeModel model(*find_device("h100_sxm"));
-  const Analysis analysis = analyse(workload, model);
-  const Rule* const rules[] = {find_rule("launch/host-bound")};
-  const auto findings = run_rules({workload, analysis, model, Graph(workload)}, rules);
+  const TraceSummary trace = summary_of(kHostBound);
+  const auto findings = findings_in(trace, "launch/host-bound");
   ASSERT_EQ(findings.size(), 1U);
   ASSERT_TRUE(findings.front().saving);
   const Seconds launching = trace.time.idle_by_cause.at(IdleCause::launch) / 3;
@@ -56,7 +64,7 @@ TEST(HostBound, SavesNoMoreThanTheIdleTimeOfLaunching) {
 
 // The optimizer launches 60 kernels of 10 us in 6 ms: a rule of its own tells of it.
 TEST(HostBound, LeavesTheOptimizersKernelsToItsOwnRule) {
-  const auto timeline = parse_timeline(R"(
+  const TraceSummary trace = summary_of(R"(
 mark main 0us 6100us Optimizer.step#Adam.step
 op main 0us 5us aten::mm
 repeat 60 every 100us
@@ -65,21 +73,16 @@ call main 50us 5us cudaLaunchKernel corr=1 id=1
 kernel 7 60us 10us vectorized_elementwise_kernel corr=1
 end
 )");
-  ASSERT_TRUE(timeline) << to_string(timeline.error());
-  const Workload workload = measured_workload({summarize(*timeline)});
-  const TimeModel model(*find_device("h100_sxm"));
-  const Analysis analysis = analyse(workload, model);
   for (const auto& [rule, count] :
        {std::pair("launch/host-bound", 0U), std::pair("optimizer/single-tensor", 1U)}) {
-    const Rule* const rules[] = {find_rule(rule)};
-    EXPECT_EQ(run_rules({workload, analysis, model, Graph(workload)}, rules).size(), count) << rule;
+    EXPECT_EQ(findings_in(trace, rule).size(), count) << rule;
   }
 }
 
 // Views launch nothing: what they take tells how fast the host is.
 TEST(HostBound, SaysWhereTheHostIsSlow) {
   const auto message_with = [](const std::string& view) {
-    const auto timeline = parse_timeline((R"(
+    const auto findings = findings_in(summary_of(R"(
 repeat 30 every 200us
 op main 0us )" + view + R"( aten::view
 op main 50us )" + view + R"( aten::as_strided
@@ -87,14 +90,8 @@ op main 100us 95us aten::mm id=1
 call main 150us 5us cudaLaunchKernel corr=1 id=1
 kernel 7 160us 10us ampere_sgemm_32x32_tn corr=1
 end
-)")
-                                             .c_str());
-    EXPECT_TRUE(timeline) << to_string(timeline.error());
-    const Workload workload = measured_workload({summarize(*timeline)});
-    const TimeModel model(*find_device("h100_sxm"));
-    const Analysis analysis = analyse(workload, model);
-    const Rule* const rules[] = {find_rule("launch/host-bound")};
-    const auto findings = run_rules({workload, analysis, model, Graph(workload)}, rules);
+)"),
+                                      "launch/host-bound");
     EXPECT_EQ(findings.size(), 1U);
     return findings.empty() ? std::string() : findings.front().message;
   };
