@@ -263,8 +263,8 @@ std::string apart_line(const Steps& steps) {
         step->beyond > Seconds()
             ? fmt::format(", {} longer by {}", time_text(step->beyond), limit_words(step->part))
             : ", shorter than the others";
-    const std::string steps = step->steps == 1 ? "step" : fmt::format("{} steps", step->steps);
-    parts.push_back(fmt::format("the {} {} ({}{})", which, steps, time_text(step->duration),
+    const std::string number = step->steps == 1 ? "step" : fmt::format("{} steps", step->steps);
+    parts.push_back(fmt::format("the {} {} ({}{})", which, number, time_text(step->duration),
                                 step->is_cut ? ", cut: not a whole step" : extra));
   };
   add("first", steps.first_apart);

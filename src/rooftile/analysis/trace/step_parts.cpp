@@ -230,7 +230,7 @@ void cut_ends(StepMarks& marks, std::vector<Nanoseconds>& bounds, const Timeline
               const GpuTrack& track, const LostWork& lost, StepsApart& apart) {
   constexpr Nanoseconds kLess = 10;
   const auto cut = [&](Nanoseconds length) {
-    return StepApart{.duration = to_seconds(length), .is_cut = true};
+    return StepApart{.duration = to_seconds(length), .is_cut = true, .beyond = {}};
   };
   while (marks.steps.size() > 1 && ends_early(lost) && marks.steps.back().end > lost.from) {
     add_apart(apart.last, cut(bounds.back() - bounds.end()[-2]));
@@ -276,7 +276,7 @@ std::optional<StepApart> shorter_than(std::span<const StepTimes> others, const S
     return static_cast<double>(one) * kAlike >= usual && static_cast<double>(one) <= kAlike * usual;
   });
   if (!are_alike || static_cast<double>(length) > kMuchShorter * usual) return std::nullopt;
-  return StepApart{.duration = to_seconds(length)};
+  return StepApart{.duration = to_seconds(length), .beyond = {}};
 }
 
 // Ends that take much longer than the steps between. Behind a first step that does, one as long as
