@@ -57,7 +57,7 @@ std::string no_rule_for_kernels(const TraceSummary& trace) {
       "{} of the kernel time is in the program's own kernels, which no rule looks into, {} of it "
       "in {}{}",
       share_text(unknown.own / all), share_text(longest.time / unknown.own), name,
-      longest.time < kMuch * trace.time.span ? "" : ": see ncu --kernel-name " + name);
+      longest.time < kMuch * trace.time.span ? "" : ": see " + ncu_command(longest.name));
 }
 
 // Where the GPU does little but copy.

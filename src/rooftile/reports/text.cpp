@@ -117,13 +117,26 @@ std::string findings_text(const Report& report, const TextStyle& style) {
   return text.empty() ? nothing_found_text(report) + '\n' : text;
 }
 
+// "1 more for information (precision/amp-off)"; empty where nothing is hidden.
+std::string hidden_text(const Report& report, const TextStyle& style) {
+  constexpr std::size_t kMostNamed = 3;
+  std::size_t hidden = 0;
+  std::vector<std::string> rules;
+  for (const Finding& finding : report.findings) {
+    if (is_shown(finding, style)) continue;
+    ++hidden;
+    if (std::ranges::find(rules, finding.rule) == rules.end()) rules.push_back(finding.rule);
+  }
+  if (hidden == 0) return "";
+  const bool is_long = rules.size() > kMostNamed;
+  if (is_long) rules.resize(kMostNamed);
+  return fmt::format("{} more for information ({}{})", hidden, join(rules, ", "),
+                     is_long ? " …" : "");
+}
+
 std::string next_step(const Report& report, const TextStyle& style) {
   const auto shown = [&](const Finding& finding) { return is_shown(finding, style); };
-  std::size_t printed = 0;
-  for (const FindingGroup& group : grouped(report.findings, least_shown(style))) {
-    printed += group.size();
-  }
-  const std::size_t hidden = report.findings.size() - printed;
+  const std::string hidden = hidden_text(report, style);
   const auto first = std::find_if(report.findings.begin(), report.findings.end(), shown);
   if (first != report.findings.end()) {
     const auto fixes =
@@ -132,13 +145,10 @@ std::string next_step(const Report& report, const TextStyle& style) {
         });
     const std::string fix =
         fixes > 0 ? fmt::format("; rooftile fix makes {} of the changes", fixes) : "";
-    const std::string more =
-        hidden > 0 ? fmt::format("; --verbose shows {} more for information", hidden) : "";
+    const std::string more = hidden.empty() ? "" : "; --verbose shows " + hidden;
     return "Next: rooftile explain " + first->rule + fix + more + '\n';
   }
-  if (hidden > 0) {
-    return fmt::format("Next: --verbose shows {} more for information.\n", hidden);
-  }
+  if (!hidden.empty()) return "Next: --verbose shows " + hidden + ".\n";
   const bool listed = report.coverage.ops_with_time > 0 || !report.traces.empty();
   if (!listed || report.arguments.empty()) return "";
   return fmt::format("Next: rooftile ops {}\n", printable(report.arguments));

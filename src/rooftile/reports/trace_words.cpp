@@ -679,11 +679,11 @@ std::string own_kernels_line(const Report& report) {
   const bool is_named =
       is_told(report, [&](const Finding& one) { return one.location.node == longest->name; });
   if (is_named) return "";
-  const std::string name = rooftile::quoted(function_of_kernel(longest->name));
   return fmt::format(
       "The program's own kernels, which no rule looks into, take {} of the time, {} alone {}: see "
-      "ncu --kernel-name {}.",
-      share_text(unknown.own / span), name, share_text(longest->time / span), name);
+      "{}.",
+      share_text(unknown.own / span), rooftile::quoted(function_of_kernel(longest->name)),
+      share_text(longest->time / span), ncu_command(longest->name));
 }
 
 // What is copied where that is much of the time and nothing else tells of it.
@@ -763,6 +763,13 @@ std::string transfers_words(const TraceSummary& trace) {
   add(CopyKind::host_to_device, "to the GPU");
   add(CopyKind::device_to_host, "to the host");
   return join(parts, "; ");
+}
+
+std::string ncu_command(std::string_view kernel) {
+  const std::string name = function_of_kernel(kernel);
+  const std::size_t cut = name.find("...");  // Nsight Systems shortens names so
+  return "ncu --kernel-name " +
+         rooftile::quoted(cut == std::string::npos ? name : "regex:^" + name.substr(0, cut));
 }
 
 std::string_view idle_words(IdleCause cause) {

@@ -18,6 +18,9 @@ std::string_view step_source_words(StepSource source);
 // copies.
 std::string transfers_words(const TraceSummary& trace);
 
+// "ncu --kernel-name 'step'": how to look into a kernel.
+std::string ncu_command(std::string_view kernel);
+
 // "allocating GPU memory": why a GPU is idle.
 std::string_view idle_words(IdleCause cause);
 

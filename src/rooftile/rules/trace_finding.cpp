@@ -202,6 +202,21 @@ std::optional<double> kernels_between_waits(const TraceSummary& trace) {
   return between < kFew ? std::optional(between) : std::nullopt;
 }
 
+std::optional<double> rounds_of(const TraceSummary& trace, const SyncUse& sync) {
+  constexpr std::uint64_t kFlag = 64;  // bytes
+  const bool reads_flags = std::ranges::any_of(trace.copies, [&](const CopyUse& copy) {
+    return copy.site == sync.site && copy.shape.kind == CopyKind::device_to_host &&
+           2 * copy.count > sync.count &&
+           copy.shape.bytes <= kFlag * static_cast<std::uint64_t>(copy.count);
+  });
+  return reads_flags ? kernels_between_waits(trace) : std::nullopt;
+}
+
+std::string pace_text(double kernels_between) {
+  return kernels_between < 1.5 ? "after every kernel"
+                               : fmt::format("every {:.2g} kernels", kernels_between);
+}
+
 namespace {
 
 struct Maker {

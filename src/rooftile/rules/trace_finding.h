@@ -63,6 +63,10 @@ void put_off(const TraceSummary& trace, Finding& finding);
 // Kernels for each wait of the host for the GPU, where those leave it idle visibly and come every
 // few kernels: a CUDA graph between two of them saves next to nothing. Else empty.
 std::optional<double> kernels_between_waits(const TraceSummary& trace);
+// The same where a wait reads a value of a few bytes, which decides what the host launches next.
+std::optional<double> rounds_of(const TraceSummary& trace, const SyncUse& sync);
+// "every 2.7 kernels", "after every kernel".
+std::string pace_text(double kernels_between);
 // How PyTorch calls an operator that makes a tensor from nothing but its size: "randn" of
 // "aten::normal_"; empty for others.
 std::optional<std::string_view> maker_of_tensors(std::string_view op);

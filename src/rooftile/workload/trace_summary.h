@@ -551,6 +551,10 @@ struct TraceSummary {
   std::vector<UnjudgedRange> unjudged;         // largest kernel time first
   std::optional<LaunchQueue> queue;            // empty without launches
   bool launches_block = false;  // each launch call returns after its kernel has ended
+  // From the launch of a collective in which this rank waits for others to its end, where that is
+  // steady and the launches run ahead: the others come that much later and launch at this rank's
+  // pace.
+  std::optional<Seconds> steady_lateness;
   // On the host, of a call of aten::view or aten::as_strided, which compute nothing: the shorter of
   // their medians. 0 with few calls of one of them.
   Seconds lightest_operator;

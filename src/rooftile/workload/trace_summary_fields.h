@@ -463,6 +463,7 @@ void visit_summary(Visit& visit, TraceSummary& summary) {
   visit.optional("unjudged", summary.unjudged);
   visit.optional("queue", summary.queue);
   visit.optional("launches_block", summary.launches_block);
+  visit.optional("steady_lateness_s", summary.steady_lateness);
   visit.optional("lightest_operator_s", summary.lightest_operator);
   visit.optional("attentions", summary.attentions);
   visit.optional("conv_bias", summary.conv_bias);

@@ -109,6 +109,7 @@ void fill_lists(TraceSummary& summary) {
   summary.queue->launches = 5;
   summary.queue->bins = {{3, Seconds(1e-6), 2.5, 4, 1, 2}, {}};
   summary.launches_block = true;
+  summary.steady_lateness = Seconds(6e-3);
   summary.lightest_operator = Seconds(2e-6);
   AttentionUse attention{std::nullopt, sample_site(), {"aten::mul"}, 2,          1,
                          Seconds(1),   Seconds(2),    Seconds(3),    Seconds(4), Seconds(0.5)};
@@ -261,7 +262,7 @@ TEST(TraceSummaryJson, NamesTheMistake) {
            {"\"kernels\": 1000", "\"kernels\": 1e3", "expected a whole number"},
            {"\"kernels\": 1000", "\"kernels\": 99999999999999999999", "expected a whole number"},
            {"\"kernels\": 1000", "\"colonels\": 1000", "kernels: is missing"},
-           {"\"kernels\": 1000", "\"extra\": 1, \"kernels\": 1000", "found 63 keys, expected 62"},
+           {"\"kernels\": 1000", "\"extra\": 1, \"kernels\": 1000", "found 64 keys, expected 63"},
            {"\"data_loading\"", "\"coffee\"", "whole.idle_by_cause_s.coffee: is no cause"},
            {"\"class\": \"gemm\"", "\"class\": \"gems\"", "ops[0].kernels[0].facts.class"},
            {"\"sm_count\": 132", "\"sm_count\": 4294967296", "device.sm_count"},

@@ -51,17 +51,22 @@ std::vector<HostCopy> copies_of(const TraceSummary& trace, CopyKind direction) {
 
 }  // namespace
 
+CopyDirections directions_at(const TraceSummary& trace, const TraceSite& site) {
+  CopyDirections sum;
+  for (const CopyUse& copy : trace.copies) {
+    if (!(copy.site == site)) continue;
+    if (copy.shape.kind == CopyKind::device_to_host) sum.down += copy.count;
+    if (copy.shape.kind == CopyKind::host_to_device) sum.up += copy.count;
+  }
+  return sum;
+}
+
 bool waits_for_upload(const TraceSummary& trace, const SyncUse& sync) {
   // A wait outside any operator is a user's own and has no place to tell it by, but for a copy,
   // whose direction most copies there tell.
   constexpr std::int64_t kMost = 10;
   if (sync.site.op.empty() && !contains(sync.call, "Memcpy")) return false;
-  std::int64_t up = 0, down = 0;
-  for (const CopyUse& copy : trace.copies) {
-    if (!(copy.site == sync.site)) continue;
-    if (copy.shape.kind == CopyKind::device_to_host) down += copy.count;
-    if (copy.shape.kind == CopyKind::host_to_device) up += copy.count;
-  }
+  const auto [up, down] = directions_at(trace, sync.site);
   return sync.site.op.empty() ? up > kMost * down : up > 0 && down == 0;
 }
 

@@ -27,6 +27,11 @@ std::vector<HostCopy> uploads(const TraceSummary& trace);
 // The host's waiting is for the results, and no part of these.
 std::vector<HostCopy> downloads(const TraceSummary& trace);
 
+struct CopyDirections {
+  std::int64_t up = 0, down = 0;  // copies to the device, and from it
+};
+CopyDirections directions_at(const TraceSummary& trace, const TraceSite& site);
+
 // True when the host waits at a place that copies to the device and not back, so that the copy is
 // what it waits for.
 bool waits_for_upload(const TraceSummary& trace, const SyncUse& sync);

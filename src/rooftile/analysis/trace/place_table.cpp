@@ -382,13 +382,57 @@ PlaceTables tabulate_places(const Timeline& timeline, const Links& links, const 
   return tables;
 }
 
+namespace {
+
+// The ranges of steps by their start: what any thread does meanwhile belongs to them.
+class StepRanges {
+ public:
+  StepRanges(const Timeline& timeline, const Links& links) : timeline_(timeline) {
+    for (std::uint32_t op = 0; op < timeline.ops.time.size(); ++op) {
+      if (timeline.ops.kind[op] != HostKind::annotation) continue;
+      if (links.kind_of_op(timeline, op) == RangeKind::step) ops_.push_back(op);
+    }
+    std::ranges::stable_sort(ops_, {}, [&](std::uint32_t op) { return start(op); });
+  }
+
+  // The last one to begin before the op, if it has not ended; else kNone.
+  std::uint32_t around(std::uint32_t op) const {
+    const auto next = std::ranges::upper_bound(ops_, start(op), {},
+                                               [&](std::uint32_t range) { return start(range); });
+    if (next == ops_.begin()) return kNone;
+    return start(op) < timeline_.ops.time.end(next[-1]) ? next[-1] : kNone;
+  }
+
+ private:
+  Nanoseconds start(std::uint32_t op) const { return timeline_.ops.time.start(op); }
+
+  const Timeline& timeline_;
+  std::vector<std::uint32_t> ops_;
+};
+
+// The names of the ranges around an operator, from the innermost on.
+template <class Visit>
+void visit_ranges_around(const Timeline& timeline, const Links& links, const StepRanges& steps,
+                         std::uint32_t op, const Visit& visit) {
+  if (op == kNone) return;
+  bool is_in_range = false;
+  for (std::uint32_t at = op; at != kNone; at = links.op_parent[at]) {
+    if (timeline.ops.kind[at] != HostKind::annotation) continue;
+    is_in_range = true;
+    visit(timeline.ops.name[at]);
+  }
+  const std::uint32_t step = is_in_range ? kNone : steps.around(op);
+  if (step != kNone) visit(timeline.ops.name[step]);
+}
+
+}  // namespace
+
 std::vector<UnjudgedRange> unjudged_ranges(const Timeline& timeline, const Links& links,
                                            const GpuTrack& track, const Window& window) {
   constexpr std::size_t kMostRanges = 8;
+  const StepRanges steps(timeline, links);
   const auto visit_names = [&](std::uint32_t row, const auto& visit) {
-    for (std::uint32_t op = links.gpu_op[row]; op != kNone; op = links.op_parent[op]) {
-      if (timeline.ops.kind[op] == HostKind::annotation) visit(timeline.ops.name[op]);
-    }
+    visit_ranges_around(timeline, links, steps, links.gpu_op[row], visit);
   };
   const auto counts = [&](std::uint32_t row) {
     return timeline.gpu.kind[row] == GpuKind::kernel && !links.leftover[row];

@@ -53,6 +53,7 @@ class Predictor {
     const auto found = time_.idle_by_cause.find(cause);
     return found == time_.idle_by_cause.end() ? 0 : found->second.value();
   }
+  bool is_of_unrecorded_wait(double share) const;
   std::vector<Window> waits_of(IdleCause cause) const;
   std::vector<Window> all_waits() const;
   std::vector<Window> loader_waits() const;
@@ -76,6 +77,17 @@ class Predictor {
   ReplayTimes unchanged_;
   Predictions predictions_;
 };
+
+// Where the GPU's work shortens the window by little, the host limits, and that leaves the GPU
+// idle. A host that does not waits for what the recording lacks, as an engine does for results that
+// another process reads. share: of the GPU's time saved, the part that shortens the window.
+bool Predictor::is_of_unrecorded_wait(double share) const {
+  constexpr double kLittle = 0.5;
+  constexpr double kHardly = 0.03;  // of the window
+  const double own = idle(IdleCause::between_kernels) + idle(IdleCause::unrecorded_work) +
+                     idle(IdleCause::migration) + idle(IdleCause::outside);
+  return share < kLittle && time_.idle.value() - own < kHardly * time_.span.value();
+}
 
 std::vector<Window> Predictor::waits_of(IdleCause cause) const {
   std::vector<Window> windows;
@@ -215,8 +227,11 @@ Predictions Predictor::predict() {
   add_optimizer();
   change = {};
   change.no_communication = true;
-  if (time_.communication > Seconds()) {
-    add(Remedy::hidden_communication, 0, saved(change), time_.exposed_communication.value());
+  if (const double exposed = time_.exposed_communication.value(); exposed > 0) {
+    const Saved hidden = saved(change);
+    if (!is_of_unrecorded_wait(hidden.all / exposed)) {
+      add(Remedy::hidden_communication, 0, hidden, exposed);
+    }
   }
   predictions_.kernel_time_share = share_saved_of(GpuClass::compute);
   predictions_.copy_time_share = share_saved_of(GpuClass::copy);
@@ -238,7 +253,8 @@ std::optional<double> Predictor::share_saved_of(GpuClass kind) {
   const Nanoseconds steady = span(change);
   (kind == GpuClass::copy ? change.copy_time : change.kernel_time) = kProbedTime;
   const double saved = std::max(0.0, seconds_in(steady - span(change)));
-  return std::min(1.0, saved / (time * (1 - kProbedTime)));
+  const double share = std::min(1.0, saved / (time * (1 - kProbedTime)));
+  return is_of_unrecorded_wait(share) ? std::nullopt : std::optional(share);
 }
 
 }  // namespace

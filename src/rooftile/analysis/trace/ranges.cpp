@@ -134,9 +134,10 @@ bool is_open_to_compilers(const KernelFacts& facts) {
   return facts.library == "pytorch" || facts.library == "cudnn" || facts.library == "triton";
 }
 
-PointwiseUse pointwise_runs(const Timeline& timeline, const KernelNames& names,
+PointwiseUse pointwise_runs(const Timeline& timeline, const Links& links, const KernelNames& names,
                             const GpuTrack& track, const Window& window,
                             const std::vector<bool>& others) {
+  EnclosingRange enclosing(timeline, links);
   PointwiseUse use;
   std::map<std::uint16_t, bool> in_run;  // by stream
   for (const std::uint32_t row : track.rows) {
@@ -146,7 +147,7 @@ PointwiseUse pointwise_runs(const Timeline& timeline, const KernelNames& names,
     bool& running = in_run[timeline.gpu.stream[row]];
     const bool is_other = (!others.empty() && others[row]) || works_on_list(timeline, row) ||
                           !is_open_to_compilers(facts);
-    if (!is_pointwise(facts.kernel_class) || is_other) {
+    if (!is_pointwise(facts.kernel_class) || is_other || enclosing.of(links.gpu_op[row]) != kNone) {
       running = false;
       continue;
     }

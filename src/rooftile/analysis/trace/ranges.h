@@ -17,9 +17,9 @@ std::vector<RangeUse> training_ranges(const Timeline& timeline, const Links& lin
                                       const GpuTrack& track, const std::vector<IdlePiece>& pieces,
                                       const Window& window, PythonSites& sites);
 
-// Kernels that begin in the window, but those of `others`, which have another remedy: by GPU
-// activity, empty where there are none.
-PointwiseUse pointwise_runs(const Timeline& timeline, const KernelNames& names,
+// Kernels that begin in the window, but those of the training loop's own ranges and of `others`,
+// which have other remedies: by GPU activity, empty where there are none.
+PointwiseUse pointwise_runs(const Timeline& timeline, const Links& links, const KernelNames& names,
                             const GpuTrack& track, const Window& window,
                             const std::vector<bool>& others);
 

@@ -13,6 +13,7 @@
 #include "rooftile/analysis/trace/host_table.h"
 #include "rooftile/analysis/trace/host_work.h"
 #include "rooftile/analysis/trace/idle.h"
+#include "rooftile/analysis/trace/lateness.h"
 #include "rooftile/analysis/trace/launch_queue.h"
 #include "rooftile/analysis/trace/links.h"
 #include "rooftile/analysis/trace/lost_work.h"
@@ -293,6 +294,7 @@ void fill_tables(const HostView& view, const GpuTrack& track, const KernelNames&
   for (const Window& window : held_up) held.add(window.start, window.end);
   summary.collectives =
       tabulate_collectives(view.timeline, view.links, names, track, compute, held, beyond);
+  summary.steady_lateness = steady_lateness(view.timeline, view.links, track, beyond);
   const LaunchCounts counts = count_launches(view);
   summary.launches = counts.launches;
   summary.graph_launches = counts.graphs;
@@ -315,7 +317,8 @@ void find_patterns(HostView& view, const GpuTrack& track, const KernelNames& nam
   summary.weight_casts = find_weight_casts(view);
   summary.ranges =
       training_ranges(view.timeline, view.links, track, pieces, view.steps, view.sites);
-  summary.pointwise = pointwise_runs(view.timeline, names, track, window, attention.is_part);
+  summary.pointwise =
+      pointwise_runs(view.timeline, view.links, names, track, window, attention.is_part);
   summary.gradients = gradient_reductions(view.timeline, view.links, track, window);
   summary.overlaps_exchanges = overlaps_exchanges(view.timeline, track);
   summary.between_collectives = idle_between_collectives(view.timeline, track, pieces, window);

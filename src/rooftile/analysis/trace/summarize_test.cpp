@@ -815,6 +815,32 @@ end
   EXPECT_NEAR(us(summary.unjudged[0].kernel_time), 32'000, 1e-3);
 }
 
+// What autograd's thread launches while a step's range lasts is that step's too.
+TEST(Summarize, RangesOfStepsHoldWhatEachThreadLaunches) {
+  const TraceSummary summary = summary_of(R"(
+repeat 3 every 12ms
+mark main 0ms 12ms ProfilerStep#{i}
+op main 1ms 20us aten::mm id=1
+call main 1ms 10us cudaLaunchKernel corr=1 id=1
+kernel 7 1.01ms 4ms sgemm corr=1
+op autograd 5ms 20us aten::mm id=2
+call autograd 5ms 10us cudaLaunchKernel corr=2 id=2
+kernel 7 5.02ms 6ms sgemm corr=2
+end
+mark main 40ms 200ms ProfilerStep#9
+op main 41ms 20us aten::mm id=8
+call main 41ms 10us cudaLaunchKernel corr=8 id=8
+kernel 7 41.02ms 10ms sgemm corr=8
+op autograd 51ms 20us aten::mm id=9
+call autograd 51ms 10us cudaLaunchKernel corr=9 id=9
+kernel 7 51.02ms 180ms sgemm corr=9
+)");
+  ASSERT_EQ(summary.steps.durations.size(), 3U);
+  ASSERT_EQ(summary.unjudged.size(), 1U);
+  EXPECT_EQ(summary.unjudged[0].name, "ProfilerStep#9");
+  EXPECT_EQ(summary.unjudged[0].kernels, 2);
+}
+
 TEST(Summarize, CountsLaunchesAtTheEndWithoutAKernel) {
   std::string text;
   for (int i = 0; i < 3; ++i) {

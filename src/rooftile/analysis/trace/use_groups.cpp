@@ -112,6 +112,19 @@ bool is_vector_kernel(const KernelUse& kernel) {
   return name.find("gemv") != std::string::npos || name.find("dot_kernel") != std::string::npos;
 }
 
+bool uses_openmp(const TraceSummary& trace) {
+  return std::ranges::any_of(trace.orphans, [](const KernelUse& kernel) {
+    return kernel.name.starts_with("__omp_offloading_");
+  });
+}
+
+bool uses_compiler(const TraceSummary& trace) {
+  return std::ranges::any_of(trace.path.parts, [](const PathPart& part) {
+    return part.name.starts_with("Torch-Compiled Region") ||
+           part.name.ends_with("CompiledFunctionBackward");
+  });
+}
+
 bool uses_torch(const TraceSummary& trace) {
   const auto is_torch = [](const KernelUse& kernel) { return kernel.facts.library == "pytorch"; };
   const auto names_torch = [](const std::string& name) {

@@ -38,6 +38,12 @@ bool is_matrix_kernel(const KernelUse& kernel);
 // Whether PyTorch ran the program, by its operators or its kernels.
 bool uses_torch(const TraceSummary& trace);
 
+// Whether the runtime of OpenMP launches the kernels (target regions) and waits for them.
+bool uses_openmp(const TraceSummary& trace);
+
+// Whether parts of the program are compiled by torch.compile, on its critical path.
+bool uses_compiler(const TraceSummary& trace);
+
 // A kernel that the program brings: one of a name that no library has, or a plain function, as
 // those of Triton and C are. Inductor's begin with "triton_".
 bool is_own_kernel(const KernelUse& kernel);

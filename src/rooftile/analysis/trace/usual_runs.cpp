@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
@@ -9,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "rooftile/analysis/trace/collective_shape.h"
@@ -24,7 +26,8 @@ using ActivityRows = std::vector<std::uint32_t>;
 
 // A few runs may be faster by chance; of many the tenth part counts as the fastest.
 constexpr double kFastest = 0.1;
-constexpr std::size_t kFew = 3;  // runs unlike the others are at most one in so many
+constexpr double kFastestOfWaits = 0.02;  // where most of them are seen to wait
+constexpr std::size_t kFew = 3;           // runs unlike the others are at most one in so many
 // A kernel that something else holds up; clocks and caches make far less.
 constexpr double kFarLongerRun = 5;
 constexpr Nanoseconds kVisibleExcess = 50'000;
@@ -41,6 +44,7 @@ class UsualRuns {
         beyond_(timeline.gpu.time.size()) {}
 
   std::vector<Nanoseconds> find() {
+    find_own_work();
     find_collectives();
     find_kernels();
     if (std::ranges::none_of(beyond_, [](Nanoseconds time) { return time > 0; })) return {};
@@ -63,6 +67,8 @@ class UsualRuns {
     }
   }
   std::vector<ActivityRows> by_place(const ActivityRows& rows) const;
+  void find_own_work();
+  bool are_shorter_after_more_work(const ActivityRows& rows) const;
   void find_collectives();
   void find_without_size(const ActivityRows& rows, std::string_view kernel);
   void set_beyond_of_few(const ActivityRows& rows, double times, Nanoseconds least);
@@ -77,7 +83,35 @@ class UsualRuns {
   const GpuTrack& track_;
   const StepMarks& marks_;
   std::vector<Nanoseconds> beyond_;  // by GPU activity
+  std::unordered_map<std::uint32_t, Nanoseconds>
+      worked_;  // before a collective, since the last one
 };
+
+void UsualRuns::find_own_work() {
+  Nanoseconds sum = 0;
+  for (std::size_t i = 0; i < track_.rows.size(); ++i) {
+    if (track_.classes[i] == GpuClass::compute) sum += duration(track_.rows[i]);
+    if (track_.classes[i] != GpuClass::communication) continue;
+    worked_[track_.rows[i]] = std::exchange(sum, 0);
+  }
+}
+
+// Runs that take less time the more this rank did before them wait for the others.
+bool UsualRuns::are_shorter_after_more_work(const ActivityRows& rows) const {
+  constexpr double kClearly = -0.5;  // correlation
+  const auto count = static_cast<double>(rows.size());
+  double sum_x = 0, sum_y = 0, sum_xx = 0, sum_yy = 0, sum_xy = 0;
+  for (const std::uint32_t row : rows) {
+    const auto x = static_cast<double>(worked_.at(row)), y = static_cast<double>(duration(row));
+    sum_x += x;
+    sum_y += y;
+    sum_xx += x * x;
+    sum_yy += y * y;
+    sum_xy += x * y;
+  }
+  const double spread = (count * sum_xx - sum_x * sum_x) * (count * sum_yy - sum_y * sum_y);
+  return spread > 0 && count * sum_xy - sum_x * sum_y < kClearly * std::sqrt(spread);
+}
 
 // Runs at one place of every step, where each step has as many; else none.
 std::vector<ActivityRows> UsualRuns::by_place(const ActivityRows& rows) const {
@@ -139,7 +173,8 @@ void UsualRuns::find_without_size(const ActivityRows& rows, std::string_view ker
   // Of an exchange of experts' tokens the layers send about as much, some in halves.
   constexpr std::size_t kMany = 20;
   if (rows.size() >= kMany && contains_any(name, {"dispatch", "combine"})) {
-    const Nanoseconds usual = quantile_of(rows, kFastest);
+    const bool waits = are_shorter_after_more_work(rows);
+    const Nanoseconds usual = quantile_of(rows, waits ? kFastestOfWaits : kFastest);
     ActivityRows late = rows;
     std::erase_if(late, [&](std::uint32_t row) { return duration(row) - usual < kShortWait; });
     return set_beyond(late, usual);

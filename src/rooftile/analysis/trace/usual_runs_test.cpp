@@ -139,5 +139,21 @@ TEST(UsualRuns, ExchangesOfExpertsWaitBeyondTheFastestTenth) {
   EXPECT_NEAR(us_of(summary_of_runs(text).time.rank_waiting), 35 * 600, 1e-3);
 }
 
+// The more this rank does before an exchange, the less it waits in it: but for the two that come
+// last, the others are shorter than that only by waiting.
+TEST(UsualRuns, ExchangesThatAreShorterAfterMoreWorkWait) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) {
+    const int work = i % 20 == 0 ? 1'500 : 200 + 40 * (i % 20), wait = 1'700 - work;
+    text += fmt::format(
+        "kernel 7 {}us {}us expert_gemm grid=132 block=128\n"
+        "kernel 20 {}us {}us void deep_ep::internode_ll::combine<true, 7168>(p)\n",
+        2'000 * i, work, 2'000 * i + work, wait);
+  }
+  const TraceSummary summary = summary_of_runs(text);
+  ASSERT_EQ(summary.collectives.size(), 1U);
+  EXPECT_NEAR(us_of(summary.collectives[0].time - summary.collectives[0].waiting), 40 * 200, 1e-3);
+}
+
 }  // namespace
 }  // namespace rooftile

@@ -46,13 +46,16 @@ training: prefetch the next layer's weights. Tensor-parallel GEMMs cannot hide t
 same way: use fewer ranks per group, sequence parallelism, or kernels that overlap the two. All-to-all of
 experts or embedding tables: work on another batch meanwhile. Gradients that are reduced one by one: in
 buckets. The finding names the remedy for the kind of collective that is exposed longest.
-Waiting: compare the traces of all ranks, and even out their work.
+Waiting: compare the traces of all ranks, and even out their work; of experts, the tokens of each rank. Where the
+collectives end a steady while after this rank has launched them, and it launches ahead, the others began late and
+launch at the same pace: evening out wins that while, once a step, and the rest is the pace of launching.
 
 ## How the saving is estimated
 From a trace. High: the exposed time in which computation waits, less the waiting for other ranks, and of an
 exchange that other work can hide no more than the GPU computes. Waiting is what a run takes beyond the
 fastest run of its kind and group that moves as much or more, or beyond 100 µs and the message at 1 GB/s, within a
-machine at a tenth of its NVLink; with the traces of several ranks also what it takes beyond the shortest among the ranks. The low end is 0: what can
+machine at a tenth of its NVLink; with the traces of several ranks also what it takes beyond the shortest among the ranks. Exchanges of experts wait
+beyond the fastest tenth, and where they are shorter the more this rank did before, beyond nearly the fastest. The low end is 0: what can
 overlap depends on the program. Half is assumed likely, and no more than a replay of the recording saves
 without collectives. Of gradients that are reduced one by
 one the idle time between one collective and the next counts too, all of it. For waiting and from a script
@@ -473,21 +476,51 @@ const CollectiveUse* longest_awaited(const TraceSummary& trace) {
   return found == trace.collectives.end() || found->runs.empty() ? nullptr : &*found;
 }
 
+Fix propose_for_waiting(const TraceSummary& trace, const CollectiveUse* use) {
+  if (trace.steady_lateness) {
+    return {
+        "Find what makes the late ranks begin late, as their loader; no more can be won by evening "
+        "out. The rest is the pace at which the hosts launch: torch.compile, fewer and larger FSDP "
+        "units or buckets",
+        Exactness::exact_arithmetic};
+  }
+  if (use != nullptr && kind_of(*use) == CollectiveKind::all_to_all && has_experts(trace)) {
+    return {
+        "Give each rank's experts as much to do: as many tokens per rank, popular experts spread "
+        "or "
+        "replicated (expert-parallel load balancing). Overlap does not shorten this",
+        Exactness::not_applicable};
+  }
+  return {
+      "Record all ranks and compare them (rooftile check with one trace of each): even out their "
+      "work, or find what holds the late ones up. Overlap does not shorten this",
+      Exactness::not_applicable};
+}
+
+// What the late ranks can win by beginning earlier, where they keep pace with this one.
+std::optional<Range<Seconds>> gain_of_lateness(const TraceSummary& trace, Seconds waiting) {
+  if (!trace.steady_lateness) return std::nullopt;
+  const Seconds most = std::min(waiting, *trace.steady_lateness * window_steps(trace));
+  return Range<Seconds>{Seconds(), 0.5 * most, most};
+}
+
 // Other ranks come later than this one: no overlap mends that.
 std::vector<TraceCase> judge_waiting(const TraceSummary& trace, Seconds waiting) {
   if (waiting < kMinShare * trace.time.span || !is_recurring(trace)) return {};
   const CollectiveUse* use = longest_awaited(trace);
+  const std::string late =
+      trace.steady_lateness ? fmt::format(", by a steady {}, so that they launch at the same pace",
+                                          time_text(*trace.steady_lateness))
+                            : "";
   Finding finding = about_trace(
       trace,
-      fmt::format("this rank waits {} in collectives for ranks that come later: {}",
-                  cost_text(trace, waiting),
+      fmt::format("this rank waits {} in collectives for ranks that come later{}: {}",
+                  cost_text(trace, waiting), late,
                   use == nullptr ? ""
                                  : fmt::format("{} takes {} at best and up to {}", name_of(*use),
                                                time_text(std::ranges::min(use->runs)),
                                                time_text(std::ranges::max(use->runs)))),
-      {"Record all ranks and compare them (rooftile check with one trace of each): even out their "
-       "work, or find what holds the late ones up. Overlap does not shorten this",
-       Exactness::not_applicable});
+      propose_for_waiting(trace, use), gain_of_lateness(trace, waiting));
   finding.own_level = Level::advice;
   finding.evidence = largest(trace);
   return {{"waiting", std::move(finding)}};

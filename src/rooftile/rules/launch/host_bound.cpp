@@ -17,8 +17,8 @@ constexpr std::string_view kDoc = R"md(
 A program in which the GPU is idle for a tenth of the time or more because the host launches kernels
 more slowly than the GPU runs them. Idle time for other causes (synchronisation, data loading,
 allocator, copies, the program's own code, waiting for other ranks) is not counted; other rules tell of it.
-Nor is a program whose idle time is that of an optimizer with a kernel for each parameter, or that waits for the
-GPU every few kernels: a CUDA graph between two waits saves next to nothing.
+Nor is a program whose idle time is that of an optimizer with a kernel for each parameter, or one that
+`launch/sync-every-step` tells of, because it reads a value in each round of a loop.
 
 ## Why it costs time
 In eager mode each operator costs the host some ten microseconds of Python, dispatch and launch.
@@ -26,8 +26,10 @@ Kernels shorter than that leave the GPU waiting for the next launch.
 
 ## How to fix
 More work per launch: a larger batch. Fewer launches: `torch.compile`, fused optimizers. Cheaper
-launches: `torch.compile(mode="reduce-overhead")` or CUDA graphs, for static shapes; of a serving
-engine its own option for CUDA graphs. Under FSDP, which gathers weights between the blocks: the blocks compiled,
+launches: `torch.compile(mode="reduce-overhead")` or CUDA graphs, for static shapes, of a compiled program
+once its graph breaks are out; of a serving
+engine its own option for CUDA graphs. Where the host waits for the GPU every few kernels, a graph between two
+waits saves next to nothing: work on all items of the loop at once. Under FSDP, which gathers weights between the blocks: the blocks compiled,
 fewer and larger units. Where the
 kernels are long, something else keeps the host busy between launches: profile the Python code. Where operators
 that compute nothing (`aten::view`, `aten::as_strided`) take the host more than 8 µs in the median, it is the host
@@ -113,6 +115,13 @@ bool is_sharded(const TraceSummary& trace) {
   });
 }
 
+// Where the host cannot launch ahead, since it waits for the GPU every few kernels.
+const Fix kWithoutWaits{
+    "Work on all items at once, with operators over a batch and masks, in place of a loop that "
+    "reads "
+    "values of each; no graph spans those reads",
+    Exactness::exact_arithmetic};
+
 Fix propose(const TraceSummary& trace, double short_share) {
   const bool is_torch = uses_torch(trace);
   if (has_slow_host(trace)) {
@@ -149,6 +158,12 @@ Fix propose(const TraceSummary& trace, double short_share) {
   if (!is_torch) {
     return {"Capture the launches in a CUDA graph, fuse small kernels, or use larger batches",
             Exactness::exact_arithmetic};
+  }
+  if (uses_compiler(trace)) {
+    return {
+        "It is compiled already: take its graph breaks out (fullgraph=True says where), then "
+        "mode=\"reduce-overhead\" where shapes are static, or a larger batch",
+        Exactness::exact_arithmetic};
   }
   if (is_sharded(trace)) {
     return {
@@ -201,6 +216,16 @@ bool is_of_optimizer(const TraceSummary& trace, Seconds idle) {
   return sum >= kNearlyAll * idle;
 }
 
+// Whether launch/sync-every-step tells of a loop that reads a value in each round, with its
+// launches.
+bool are_rounds_told(const TraceSummary& trace, Seconds idle) {
+  constexpr double kPart = 0.1;  // of the launches' idle time
+  return std::ranges::any_of(trace.syncs, [&](const SyncUse& sync) {
+    return is_visible(trace, sync.exposed) && sync.exposed > kPart * idle &&
+           rounds_of(trace, sync).has_value();
+  });
+}
+
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   if (is_mostly_set_up(trace) || trace.launches_block) return {};
   const Seconds idle = launching_idle(trace);
@@ -208,9 +233,11 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   if (trace.launches + trace.graph_launches <= 0 || kernels < kFewKernels) return {};
   if (idle < kMinIdleShare * trace.time.span || idle > kLongestLaunch * kernels) return {};
   if (uses_torch(trace) && is_of_optimizer(trace, idle)) return {};
-  if (kernels_between_waits(trace)) return {};  // launch/sync-every-step tells of it
-  const Range<Seconds> gain = saving_of(trace);
+  const std::optional<double> between_waits = kernels_between_waits(trace);
+  if (between_waits && (!uses_torch(trace) || are_rounds_told(trace, idle))) return {};
+  Range<Seconds> gain = saving_of(trace);
   if (!is_visible(trace, gain.expected)) return {};
+  if (between_waits) gain.low = std::min(gain.low, Seconds());
   const double short_share = share_of_short_kernels(trace);
   Finding finding = about_trace(
       trace,
@@ -218,7 +245,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
                   "shorter than {}",
                   cost_text(trace, idle), count_text(trace, kernels_of(trace), "kernel"),
                   share_text(short_share), time_text(kShortKernel)),
-      propose(trace, short_share), gain);
+      between_waits ? kWithoutWaits : propose(trace, short_share), gain);
   finding.count = trace.launches;
   finding.evidence = {
       Evidence::measured(fmt::format("the GPU is busy {} of the time; {}",
@@ -226,6 +253,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
                                      count_text(trace, trace.launches, "launch call"))),
       Evidence::published("2.9 µs kernels take 3.4 µs each in a CUDA graph",
                           "NVIDIA blog, Getting Started with CUDA Graphs")};
+  if (between_waits) {
+    finding.message += "; the host waits for the GPU " + pace_text(*between_waits);
+  }
   if (has_slow_host(trace)) {
     finding.message += fmt::format(
         "; the host is slow: an operator that computes nothing takes it {}, where 2 µs are usual",

@@ -83,26 +83,21 @@ std::map<std::string, Waits> waits_by_place(const TraceSummary& trace) {
   return places;
 }
 
-// A value of a few bytes that the host reads every few kernels decides what it launches next: how
-// many kernels there are to a read. Else empty.
-std::optional<double> rounds_of(const TraceSummary& trace, const SyncUse& sync) {
-  constexpr std::uint64_t kFlag = 64;  // bytes
-  const bool reads_flags = std::ranges::any_of(trace.copies, [&](const CopyUse& copy) {
-    return copy.site == sync.site && copy.shape.kind == CopyKind::device_to_host &&
-           2 * copy.count > sync.count &&
-           copy.shape.bytes <= kFlag * static_cast<std::uint64_t>(copy.count);
-  });
-  return reads_flags ? kernels_between_waits(trace) : std::nullopt;
-}
-
 // An event that the host waits for after each kernel or two is there to time them.
 bool times_each_launch(const TraceSummary& trace, const SyncUse& sync) {
   const std::int64_t kernels = table_count(trace, kernels_in_tables(trace));
   return 2 * sync.count >= kernels && sync.count <= kernels;
 }
 
-// What a program that calls CUDA itself can do.
+// What a program that calls CUDA itself, or leaves it to OpenMP, can do.
 Fix propose_in_cuda(const TraceSummary& trace, const SyncUse& sync) {
+  if (uses_openmp(trace)) {
+    return {
+        "Let OpenMP launch more at once: target nowait with depend clauses and one taskwait, or "
+        "one "
+        "target region around the repetitions",
+        Exactness::bit_exact};
+  }
   if (rounds_of(trace, sync)) {
     return {
         "Decide on the GPU: keep the loop in one kernel or in a conditional node of a CUDA graph, "
@@ -163,6 +158,13 @@ Fix propose(const TraceSummary& trace, const SyncUse& sync) {
         "with buffers padded to a fixed size, or read them a layer ahead; other values less often",
         Exactness::exact_arithmetic};
   }
+  const CopyDirections copies = directions_at(trace, sync.site);
+  if (copies.up > copies.down) {
+    return {
+        "Make small tensors on the GPU (device=\"cuda\") or once before the loop, in place of "
+        "one from Python values each time, and read values back together, once for many items",
+        Exactness::bit_exact};
+  }
   if (has("copy") || has("to")) {
     return {
         "Copy to the host less often, or with non_blocking=True into pinned memory and an "
@@ -202,14 +204,19 @@ bool is_paced_elsewhere(const TraceSummary& trace, const Waits& waits) {
          idle_of(trace, {IdleCause::host_work, IdleCause::asleep}) > kMostly * trace.time.span;
 }
 
+// Where most of the copies at the place of a wait are to the GPU and some are not.
+std::string direction_text(const TraceSummary& trace, const SyncUse& sync) {
+  const CopyDirections copies = directions_at(trace, sync.site);
+  if (copies.up <= copies.down) return "";
+  return fmt::format(", mostly in copies to the GPU: {} of {}", copies.up, copies.up + copies.down);
+}
+
 Finding describe(const TraceSummary& trace, const Waits& waits) {
   const SyncUse& sync = *waits.largest;
   const std::string what = sync.site.op.empty() ? sync.call : sync.site.op;
   const std::string place = place_text(sync.site);
   const std::optional<double> between = rounds_of(trace, sync);
-  const std::string often = !between         ? ""
-                            : *between < 1.5 ? ", after every kernel"
-                                             : fmt::format(", every {:.2g} kernels", *between);
+  const std::string often = between ? ", " + pace_text(*between) : "";
   Range<Seconds> gain = gain_of_idle_time(trace, Remedy::no_synchronization, waits.exposed);
   // What is launched round by round goes with the rounds.
   if (between) gain.high += idle_of(trace, {IdleCause::launch});
@@ -223,7 +230,8 @@ Finding describe(const TraceSummary& trace, const Waits& waits) {
       fmt::format("{}{} makes the host wait for the GPU ({}{}), and the GPU then idles {}",
                   waits.is_print ? "writing a tensor as text, " + what : what,
                   place.empty() || place == what ? "" : " at " + place,
-                  count_text(trace, waits.count, "time"), often, cost_text(trace, waits.exposed)),
+                  count_text(trace, waits.count, "time"), often + direction_text(trace, sync),
+                  cost_text(trace, waits.exposed)),
       fix, gain);
   if (finding.location.node.empty()) finding.location.node = sync.call;
   finding.count = waits.count;

@@ -84,6 +84,10 @@ Finding describe_additions(const TraceSummary& trace, const RangeUse& added) {
        Exactness::exact_arithmetic},
       gain_of(trace, added));
   finding.saving->low = Seconds();
+  // A recording without an optimizer may be of a benchmark's passes, which nobody has to zero.
+  const bool trains = std::ranges::any_of(
+      trace.ranges, [](const RangeUse& range) { return range.name.starts_with("Optimizer.step"); });
+  if (!trains) finding.own_level = Level::info;
   finding.location.node = added.name;
   finding.count = added.kernels;
   return finding;
