@@ -430,14 +430,6 @@ std::string host_line(const TraceSummary& trace) {
                      time_text(trace.queue->delay.median));
 }
 
-// Whether the GPU had much work in its queue as the recording began, and waits for the host now:
-// recording slows the host.
-bool is_slowed(const TraceSummary& trace) {
-  constexpr double kMuch = 0.3, kLimits = 0.1;  // of a pass; of the span
-  const Seconds host = idle_of(trace, IdleCause::launch) + idle_of(trace, IdleCause::host_work);
-  return trace.leftover_time > kMuch * pass_time(trace) && host > kLimits * trace.time.span;
-}
-
 // Where the program's own code on the CPU is what the GPU waits for, and nothing names it.
 std::string own_code_line(const TraceSummary& trace) {
   constexpr double kLimits = 0.1;  // of the span
@@ -451,8 +443,8 @@ std::string own_code_line(const TraceSummary& trace) {
       "The GPU idles {} of the time while the host is in no call of CUDA{}, but in code "
       "of its own, input or sleep: {}.",
       share_text(own / trace.time.span), is_torch ? " and no operator" : "",
-      is_torch && !trace.has_stacks && !is_slowed(trace) ? "with_stack=True would show what"
-                                                         : "profile the CPU");
+      is_torch && !trace.has_stacks && !falls_behind(trace) ? "with_stack=True would show what"
+                                                            : "profile the CPU");
 }
 
 // Where something outside sets the pace, no saving makes the program faster.
@@ -605,9 +597,9 @@ std::vector<std::string> remarks(const TraceSummary& trace) {
     lines.push_back(fmt::format(
         "{} kernels ({}) were launched before the trace began: they are in no step and no table.{}",
         trace.leftover_kernels, time_text(trace.leftover_time),
-        is_slowed(trace) ? " The host was that far ahead, and is late now: recording slows it. "
-                           "Compare with the time of a step without the profiler."
-                         : ""));
+        falls_behind(trace) ? " The host was that far ahead, and is late now: recording slows it. "
+                              "Compare with the time of a step without the profiler."
+                            : ""));
   }
   std::erase(lines, "");
   return lines;

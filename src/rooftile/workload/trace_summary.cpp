@@ -55,8 +55,19 @@ bool shows_network(const TraceSummary& summary) {
 
 bool is_single_user_step(const TraceSummary& summary) {
   const Steps& steps = summary.steps;
-  return steps.source == StepSource::user_range && steps.durations.size() == 1 &&
-         !steps.first_apart && !steps.last_apart;
+  const bool is_marked =
+      steps.source == StepSource::user_range || steps.source == StepSource::engine;
+  return is_marked && steps.durations.size() == 1 && !steps.first_apart && !steps.last_apart;
+}
+
+bool falls_behind(const TraceSummary& summary) {
+  constexpr double kMuch = 0.3, kLimits = 0.1;  // of a pass; of the span
+  Seconds host;
+  for (const IdleCause cause : {IdleCause::launch, IdleCause::host_work}) {
+    const auto found = summary.time.idle_by_cause.find(cause);
+    if (found != summary.time.idle_by_cause.end()) host += found->second;
+  }
+  return summary.leftover_time > kMuch * pass_time(summary) && host > kLimits * summary.time.span;
 }
 
 bool is_of_host_alone(const TraceSummary& summary) {

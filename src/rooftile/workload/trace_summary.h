@@ -602,9 +602,13 @@ std::int64_t kernels_in_tables(const TraceSummary& summary);
 // Whether operators of a framework or the kernels of layers show that a network runs.
 bool shows_network(const TraceSummary& summary);
 
-// Whether one step was recorded that the program marks and no profiler warmed up for: it shows no
-// steady state.
+// Whether one step was recorded that the program or its engine marks and no profiler warmed up for:
+// it shows no steady state.
 bool is_single_user_step(const TraceSummary& summary);
+
+// Whether the GPU had much work in its queue as the recording began, and waits for the host now:
+// recording slows the host.
+bool falls_behind(const TraceSummary& summary);
 
 // Whether the recording shows nothing of a GPU: no launch, no work, no copy.
 bool is_of_host_alone(const TraceSummary& summary);

@@ -87,6 +87,8 @@ TEST(FlashAttention3, WindowsHideBlocks) {
   const AttentionSchedule s = on_h100(shape);
   EXPECT_TRUE(s.local);
   EXPECT_EQ(s.blocks, 15);
+  shape.window = 1;  // each query sees one key
+  EXPECT_TRUE(on_h100(shape).local);
   shape.window = 1024;
   EXPECT_FALSE(on_h100(shape).local);
 }

@@ -46,6 +46,11 @@ TEST(GemmResidual, SumsItsTreesUpToTheLimit) {
   EXPECT_NEAR(factor_at(2048), std::exp(-0.3), 1e-6);
 }
 
+TEST(GemmResidual, ManyTreesStayBelowTheLimit) {
+  const auto model = read_residual("test", file_text("[[-1,0.25],[-1,0.25]]"));
+  EXPECT_NEAR(model->factor({}, work_of(512)), std::exp(0.3), 1e-6);
+}
+
 TEST(GemmResidual, FadesOverHalfAnOctaveBeyondItsSupport) {
   EXPECT_NEAR(factor_at(4096 * std::exp2(0.25)), std::exp(-0.15), 1e-6);
   EXPECT_EQ(factor_at(4096 * 1.5), 1);

@@ -58,5 +58,13 @@ TEST(MathSupport, BytesOnVolta) {
   EXPECT_NEAR(unit.peak.value(), 62.8e12, 0.1e12);
 }
 
+// A GPU file may lack the rate of fp32: 64 lanes an SM that multiply and add.
+TEST(MathUnit, GuessesTheRateOfFp32WhereNoneIsStated) {
+  Device device = gpu("a100");
+  device.cuda_core_peak.clear();
+  EXPECT_NEAR(math_unit(device, Dtype::fp32).peak.value(),
+              2 * 64 * device.sms * device.boost_clock.value(), 1);
+}
+
 }  // namespace
 }  // namespace rooftile

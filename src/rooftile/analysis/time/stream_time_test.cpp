@@ -28,6 +28,19 @@ TEST(StreamTime, LargeElementwiseKernelsNearTheDataSheet) {
   }
 }
 
+// PyTorch adds into 64 bits one element at a time, whatever the order.
+TEST(StreamTime, SumsThatWidenToLongIntegersAreSlow) {
+  const auto sum = [](Dtype input) {
+    Op op;
+    op.body = Reduction{"sum", kLarge, kLarge / 4096};
+    op.dtypes = Dtypes(input);
+    op.dtypes.output = Dtype::int64;
+    op.streams.walk = Walk::contiguous;
+    return TimeModel(*find_device("a100")).estimate(op)->time.expected.value();
+  };
+  EXPECT_GT(sum(Dtype::int32), 0.6 * sum(Dtype::int64));
+}
+
 // Rows of up to 1,024 elements stay in registers; longer ones are read again. Those of 1,024 have
 // few threads for each element, so shorter ones are compared.
 TEST(StreamTime, LongSoftmaxRowsAreReadAgain) {

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "rooftile/analysis/trace/summarize.h"
@@ -232,6 +233,36 @@ kernel 7 160us 40us void at::native::reduce_kernel<512, 1> corr=4
   EXPECT_NEAR(us(trains.conv_bias.gradient), 40, 1e-3);
   // In evaluation mode the bias counts.
   EXPECT_EQ(with_norm("void cudnn::bn_fw_inf_1C11_kernel_NCHW<float>").conv_bias.count, 0);
+}
+
+// Layers of two kinds in turn: each adds up its own.
+TEST(AttentionUses, LayersOfTwoKindsAreTwoUses) {
+  const auto layer = [](int at, const std::string& between) {
+    std::string text;
+    const auto add = [&](const std::string& op, const std::string& kernel, int us) {
+      text += fmt::format(
+          "op main {0}us 9us aten::{1} id={0}\ncall main {2}us 2us cudaLaunchKernel corr={0} "
+          "id={0}\n"
+          "kernel 7 {3}us {4}us {5} corr={0}\n",
+          at, op, at + 1, 5'000 + 10 * at, us, kernel);
+      at += 10;
+    };
+    add("baddbmm", "volta_sgemm_128x32_tn", 10);
+    if (!between.empty())
+      add(between, "void at::native::vectorized_elementwise_kernel<4, f>(int)", 5);
+    add("_softmax",
+        "void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, true>", 20);
+    add("bmm", "volta_sgemm_128x32_nn", 30);
+    return text;
+  };
+  const TraceSummary trace = summary_of(layer(10, "") + layer(110, "masked_fill") +
+                                        layer(210, "masked_fill") + layer(310, ""));
+  ASSERT_EQ(trace.attentions.size(), 2U);
+  for (const AttentionUse& use : trace.attentions) {
+    EXPECT_EQ(use.count, 2);
+    EXPECT_NEAR(us(use.gemm_time), 2 * 40, 1e-3);
+    EXPECT_NEAR(us(use.other_time), use.between.empty() ? 0 : 2 * 5, 1e-3);
+  }
 }
 
 }  // namespace

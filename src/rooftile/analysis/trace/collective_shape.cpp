@@ -1,6 +1,10 @@
 #include "rooftile/analysis/trace/collective_shape.h"
 
+#include <algorithm>
+#include <array>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rooftile/base/text.h"
@@ -35,6 +39,22 @@ std::int64_t elements_in(const std::vector<std::int64_t>& dims) {
   return elements;
 }
 
+// "c10::Half", "float", "long int" -> "Half", "Float", "Long"; empty for what is no tensor.
+std::string tensor_dtype(std::string_view type) {
+  constexpr std::string_view kPrefix = "c10::";
+  if (type.starts_with(kPrefix)) return std::string(type.substr(kPrefix.size()));
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kPlain{
+      {{"float", "Float"},
+       {"double", "Double"},
+       {"int", "Int"},
+       {"long int", "Long"},
+       {"unsigned char", "Byte"},
+       {"signed char", "Char"}}};
+  const auto found =
+      std::ranges::find(kPlain, type, &std::pair<std::string_view, std::string_view>::first);
+  return found == kPlain.end() ? "" : std::string(found->second);
+}
+
 // What old traces say, without arguments of collectives: the name, the first tensor of the range
 // "nccl:all_reduce", and the size of the group, which record_param_comms gets last.
 CollectiveShape shape_of_operators(const Timeline& timeline, const Links& links,
@@ -45,11 +65,12 @@ CollectiveShape shape_of_operators(const Timeline& timeline, const Links& links,
     const std::string_view name = timeline.strings[timeline.ops.name[op]];
     const OpArguments& given = timeline.arguments[timeline.ops.arguments[op]];
     if (shape.name.empty()) shape.name = collective_name(name);
-    const bool has_tensor = name.starts_with("nccl:") && !given.dims.empty() &&
-                            !given.types.empty() && given.types.front().starts_with("c10::");
-    if (has_tensor && shape.in_elements == 0) {
+    const bool has_tensor =
+        name.starts_with("nccl:") && !given.dims.empty() && !given.types.empty();
+    const std::string dtype = has_tensor ? tensor_dtype(given.types.front()) : "";
+    if (!dtype.empty() && shape.in_elements == 0) {
       shape.in_elements = elements_in(given.dims.front());
-      shape.dtype = given.types.front().substr(std::string_view("c10::").size());
+      shape.dtype = dtype;
     }
     if (name == "record_param_comms" && given.values.size() == kParameters) {
       shape.group_size = parse_integer(given.values.back()).value_or(0);

@@ -54,6 +54,21 @@ kernel 7 910us 90us a corr=4
                     {IdleCause::module_loading, 700'000}}));
 }
 
+// torch.cuda.graph waits for the device, collects garbage and frees memory first.
+TEST(Idle, RecordingAGraphBeginsWithTheWaitBefore) {
+  EXPECT_EQ(explain(R"(
+call main 0us 5us cudaLaunchKernel corr=1
+kernel 7 10us 10us a corr=1
+call main 30us 5us cudaDeviceSynchronize
+call main 100us 5us cudaStreamBeginCapture
+call main 795us 5us cudaStreamEndCapture
+call main 900us 5us cudaGraphLaunch corr=4
+kernel 7 910us 90us a corr=4
+)")
+                .causes.at(IdleCause::module_loading),
+            800'000 - 35'000);
+}
+
 // Every recording lasts from 0 to the end of its op, in which all happens.
 TEST(Idle, LaunchesThatComeTooLate) {
   EXPECT_EQ(explain(R"(

@@ -245,6 +245,7 @@ TEST(Summarize, OverheadIsTheProfilersUnlessItLoads) {
 call main 0ms 10us cudaLaunchKernel corr=1
 kernel 7 0.02ms 1ms gemm corr=1
 overhead 2ms 4ms {}
+call main 2.5ms 10us cudaStreamIsCapturing
 call main 6ms 10us cudaLaunchKernel corr=2
 kernel 7 6.02ms 1ms gemm corr=2
 )",
@@ -1154,6 +1155,17 @@ kernel 7 200us 50us ncclKernel_AllReduce_RING_LL_Sum_half corr=1
   EXPECT_EQ(shape.dtype, "Half");
   EXPECT_EQ(shape.in_elements, 1024);
   EXPECT_EQ(shape.group_size, 8);
+}
+
+TEST(Summarize, PlainTypesOfOldCollectivesAreTensorsToo) {
+  const TraceSummary summary = summary_of(R"(
+op main 2us 90us nccl:all_to_all dims=[[6144]] types=[float]
+call main 50us 5us cudaLaunchKernel corr=1
+kernel 7 200us 50us ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t corr=1
+)");
+  ASSERT_EQ(summary.collectives.size(), 1U);
+  EXPECT_EQ(summary.collectives[0].shape.dtype, "Float");
+  EXPECT_EQ(summary.collectives[0].shape.in_elements, 6144);
 }
 
 // One call of a compiled function, whose host part comes between its launches.

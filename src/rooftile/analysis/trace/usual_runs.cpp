@@ -186,8 +186,10 @@ void UsualRuns::find_without_size(const ActivityRows& rows, std::string_view ker
 
 // Where all ranks of the group sit in one machine whose GPUs NVLink joins: the slowest that a
 // transfer there may be, in bytes per ns. Elsewhere that of a slow network.
+constexpr double kSlowNetwork = 1;
+
 double slowest_link(const Timeline& timeline, std::int64_t ranks) {
-  constexpr double kSlowNetwork = 1, kPartOfLink = 0.1, kPerNanosecond = 1e-9;
+  constexpr double kPartOfLink = 0.1, kPerNanosecond = 1e-9;
   const auto in_machine = std::ssize(timeline.devices);
   const bool is_one_machine =
       ranks > 1 && ranks <= in_machine && timeline.world_size.value_or(ranks) <= in_machine;
@@ -200,8 +202,9 @@ double slowest_link(const Timeline& timeline, std::int64_t ranks) {
 
 // What a message takes at most; what takes longer waits.
 Nanoseconds longest_transfer(double bytes, double link) {
-  constexpr double kSlowestStart = 100'000;  // ns
-  return static_cast<Nanoseconds>(std::min(1e18, kSlowestStart + bytes / link));
+  constexpr double kSlowestStart = 100'000, kWithNvlink = 40'000;  // ns
+  const double start = link > kSlowNetwork ? kWithNvlink : kSlowestStart;
+  return static_cast<Nanoseconds>(std::min(1e18, start + bytes / link));
 }
 
 void UsualRuns::find_collectives() {

@@ -62,7 +62,7 @@ TEST(UsualRuns, ALargerMessageBoundsASmallerOne) {
 }
 
 // Behind computation only the end of a collective shows, in which it moves its data.
-// 4 MB over 45 GB/s, a tenth of the H100's NVLink, and 100 us; cards have none.
+// 4 MB over 45 GB/s, a tenth of the H100's NVLink, and 40 us; cards have none.
 TEST(UsualRuns, WithinAMachineALinkBoundsWhatATransferTakes) {
   const auto waiting = [](const std::string& name, int devices) {
     std::string text;
@@ -71,7 +71,7 @@ TEST(UsualRuns, WithinAMachineALinkBoundsWhatATransferTakes) {
     }
     return us_of(summary_of_runs(text + all_reduce(0, 2000, 1'000'000)).time.rank_waiting);
   };
-  EXPECT_NEAR(waiting("NVIDIA-H100-80GB-HBM3", 8), 2'000 - 100 - 4e6 / 45e3, 1);
+  EXPECT_NEAR(waiting("NVIDIA-H100-80GB-HBM3", 8), 2'000 - 40 - 4e6 / 45e3, 1);
   EXPECT_NEAR(waiting("NVIDIA-H100-80GB-HBM3", 4), 0, 1e-3);
   EXPECT_NEAR(waiting("NVIDIA-H100-PCIe", 8), 0, 1e-3);
 }

@@ -83,22 +83,39 @@ void add_compilations(const Timeline& timeline, const Links& links, std::vector<
   }
 }
 
-// What is launched while a CUDA graph is recorded does not run. All of the recording is one wait.
+enum class CaptureCall : std::uint8_t { other, synchronize, begin, end };
+
+CaptureCall capture_call(std::string_view name) {
+  if (contains(name, "DeviceSynchronize")) return CaptureCall::synchronize;
+  if (contains(name, "StreamBeginCapture")) return CaptureCall::begin;
+  return contains(name, "StreamEndCapture") ? CaptureCall::end : CaptureCall::other;
+}
+
+// What is launched while a CUDA graph is recorded does not run. All of the recording is one wait,
+// with what comes before it from a wait for the device on: the program collects garbage and frees
+// memory.
 void add_captures(const Timeline& timeline, const Links& links, std::vector<HostWait>& waits) {
+  struct Recording {
+    Nanoseconds prepared = -1;  // since the device was waited for and nothing was launched
+    Nanoseconds begun = -1;
+  };
   const RuntimeCalls& calls = timeline.calls;
-  const auto kinds = kinds_of<int>(timeline.strings, calls.name, [](std::string_view name) {
-    return contains(name, "StreamBeginCapture") ? 1 : contains(name, "StreamEndCapture") ? -1 : 0;
-  });
-  std::map<std::uint16_t, Nanoseconds> begun;  // by thread
+  const auto kinds = kinds_of<CaptureCall>(timeline.strings, calls.name, capture_call);
+  std::map<std::uint16_t, Recording> threads;
   for (const std::uint32_t call : links.call_order.rows) {
-    const std::uint16_t thread = calls.thread[call];
-    const int kind = kinds[calls.name[call]];
-    if (kind > 0) begun[thread] = calls.time.start(call);
-    const auto start = begun.find(thread);
-    if (kind >= 0 || start == begun.end()) continue;
-    waits.push_back(
-        {start->second, calls.time.end(call), IdleCause::module_loading, thread, false, kNone, 0});
-    begun.erase(start);
+    const CaptureCall kind = kinds[calls.name[call]];
+    Recording& recording = threads[calls.thread[call]];
+    if (kind == CaptureCall::synchronize && recording.begun < 0) {
+      recording.prepared = calls.time.end(call);
+    } else if (kind == CaptureCall::begin) {
+      recording.begun = recording.prepared < 0 ? calls.time.start(call) : recording.prepared;
+    } else if (kind == CaptureCall::end && recording.begun >= 0) {
+      waits.push_back({recording.begun, calls.time.end(call), IdleCause::module_loading,
+                       calls.thread[call], false, kNone, 0});
+      recording = {};
+    } else if (is_launch(links.kind_of_call(timeline, call))) {
+      recording.prepared = -1;
+    }
   }
 }
 

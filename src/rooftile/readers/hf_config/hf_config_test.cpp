@@ -885,5 +885,22 @@ TEST(HfConfig, MissingFileIsAnError) {
   EXPECT_EQ(workload.error().where, "/no/such/config.json");
 }
 
+// Of OLMo 3 every fourth layer attends to all tokens.
+TEST(HfConfig, OlmoAttendsToAllTokensInEveryFourthLayer) {
+  const auto workload = parse_hf_config(R"({"model_type": "olmo3", "hidden_size": 1024,
+    "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 8,
+    "intermediate_size": 2048, "vocab_size": 1000, "sliding_window": 512})",
+                                        "config.json", {});
+  ASSERT_TRUE(workload) << to_string(workload.error());
+  std::int64_t sliding = 0, full = 0;
+  for (const Op& op : workload->ops) {
+    if (const auto* attention = std::get_if<Attention>(&op.body)) {
+      (attention->window > 0 ? sliding : full) += op.count;
+    }
+  }
+  EXPECT_EQ(sliding, 6);
+  EXPECT_EQ(full, 2);
+}
+
 }  // namespace
 }  // namespace rooftile

@@ -254,6 +254,10 @@ const OperatorCase kContrib[] = {
      R"((float[2,5,8] x, int8[8,4] w, float s) => (y)
         { y0 = com.microsoft.DynamicQuantizeMatMul(x, w, s)  y = Relu(y0) })",
      "gemm m=10 n=4 k=8 layout=nn weight=activation\nelementwise fn=relu elements=40\n"},
+    {"dynamic_quantize_matmul_with_bias",
+     R"((float[2,5,8] x, int8[8,4] w, float s, float[4] b) => (y)
+        { y0 = com.microsoft.DynamicQuantizeMatMul(x, w, s, "", b)  y = Relu(y0) })",
+     "gemm m=10 n=4 k=8 layout=nn weight=activation bias=1\nelementwise fn=relu elements=40\n"},
     {"qgemm",
      R"((uint8[5,8] a, float as, uint8 az, int8[4,8] b, float bs, int8 bz) => (y)
         { y0 = com.microsoft.QGemm<transB=1>(a, as, az, b, bs, bz)  y = Relu(y0) })",

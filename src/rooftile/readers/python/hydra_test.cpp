@@ -92,5 +92,14 @@ TEST(Hydra, FilesThatAreMissingOrNoYamlArePassedOver) {
             "2@config.yaml:2");
 }
 
+// A group that begins at the root keeps its name, wherever its list is.
+TEST(Hydra, GroupsOfTheRootKeepTheirPackage) {
+  const auto found = values({{"p/conf/config.yaml", "defaults:\n  - data: images\nbatch: 2\n"},
+                             {"p/conf/data/images.yaml", "defaults:\n  - /opt: adam\nworkers: 3\n"},
+                             {"p/conf/opt/adam.yaml", "lr: 0.5\n"}});
+  EXPECT_EQ(found.at(1), "3@images.yaml:3");
+  EXPECT_EQ(found.at(3), "0.500000@adam.yaml:1");
+}
+
 }  // namespace
 }  // namespace rooftile::source

@@ -54,7 +54,7 @@ launch at the same pace: evening out wins that while, once a step, and the rest 
 From a trace. High: the exposed time in which computation waits, less the waiting for other ranks, and of an
 exchange that other work can hide no more than the GPU computes. Waiting is what a run takes beyond the
 fastest run of its kind and group that moves as much or more, or beyond 100 µs and the message at 1 GB/s, within a
-machine at a tenth of its NVLink; with the traces of several ranks also what it takes beyond the shortest among the ranks. Exchanges of experts wait
+machine beyond 40 µs and a tenth of its NVLink; with the traces of several ranks also what it takes beyond the shortest among the ranks. Exchanges of experts wait
 beyond the fastest tenth, and where they are shorter the more this rank did before, beyond nearly the fastest. The low end is 0: what can
 overlap depends on the program. Half is assumed likely, and no more than a replay of the recording saves
 without collectives. Of gradients that are reduced one by
@@ -347,13 +347,28 @@ bool spans_nodes(const TraceSummary& trace) {
   return trace.listed_devices > 1 && trace.world_size.value_or(0) > trace.listed_devices;
 }
 
-Fix propose_for_all_to_all(const TraceSummary& trace) {
-  if (looks_up_embeddings(trace)) {
+// TorchRec's TrainPipelineSparseDist names its parts so.
+bool pipelines_embeddings(const TraceSummary& trace) {
+  return std::ranges::any_of(trace.annotations, [](const PlaceUse& range) {
+    return contains(range.name, "wait_sparse_data_dist");
+  });
+}
+
+Fix propose_for_embeddings(const TraceSummary& trace) {
+  if (pipelines_embeddings(trace)) {
     return {
-        "Where it does not do so yet: exchange the next batch's embeddings while the dense layers "
-        "compute (TorchRec's TrainPipelineSparseDist), and send them in 16 or 8 bits",
+        "Send embeddings and their gradients in 16 or 8 bits; the exchange of the next batch's "
+        "indices is beside the computation already",
         Exactness::changes_numerics};
   }
+  return {
+      "Where it does not do so yet: exchange the next batch's embeddings while the dense layers "
+      "compute (TorchRec's TrainPipelineSparseDist), and send them in 16 or 8 bits",
+      Exactness::changes_numerics};
+}
+
+Fix propose_for_all_to_all(const TraceSummary& trace) {
+  if (looks_up_embeddings(trace)) return propose_for_embeddings(trace);
   if (!has_experts(trace)) {
     return {
         "Let other work run beside the exchange: another micro-batch, or the parts of this one "
@@ -548,6 +563,9 @@ std::vector<Finding> check(std::span<const TraceSummary> ranks) {
     if (is_alone && (trace.overlaps_exchanges || (waiting > transfer && is_recurring(trace)))) {
       return judge_waiting(trace, waiting);
     }
+    const bool is_waiting_much = is_alone && waiting > threshold::kWorthADay * trace.time.span;
+    std::vector<TraceCase> cases =
+        is_waiting_much ? judge_waiting(trace, waiting) : std::vector<TraceCase>{};
     const Traffic traffic = main_traffic(trace);
     const Seconds most =
         needs_other_work(traffic) ? std::min(transfer, trace.time.compute) : transfer;
@@ -557,7 +575,7 @@ std::vector<Finding> check(std::span<const TraceSummary> ranks) {
     const Fix fix = propose(trace, traffic);
     const Seconds between = is_bucketing(fix) ? trace.between_collectives : Seconds();
     const Seconds loop = between > Seconds() ? trace.time.exposed_communication : transfer;
-    if (most + between < kMinShare * trace.time.span) return {};
+    if (most + between < kMinShare * trace.time.span) return cases;
     Range<Seconds> gain{Seconds(0), likely, most};
     if (between > Seconds()) {
       gain.expected = 0.5 * transfer + between;
@@ -586,7 +604,8 @@ std::vector<Finding> check(std::span<const TraceSummary> ranks) {
                       "it: not counted",
                       cost_text(trace, free))));
     }
-    return {{"", std::move(finding)}};
+    cases.push_back({"", std::move(finding)});
+    return cases;
   });
 }
 

@@ -282,7 +282,7 @@ bool belongs_together(const Family& family) {
 
 bool is_of_library(const Call& call) {
   const std::string_view name = call.name;
-  return call.target == nullptr && name.find('.') != std::string_view::npos &&
+  return call.target == nullptr &&
          (name.starts_with("torch.") || name.starts_with("transformers.") ||
           name.starts_with("pytorch_transformers.") ||
           name.starts_with("pytorch_pretrained_bert.") || name.starts_with("diffusers.") ||

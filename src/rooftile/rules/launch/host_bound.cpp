@@ -115,6 +115,19 @@ bool is_sharded(const TraceSummary& trace) {
   });
 }
 
+// The range of the training loop in which most of the launches' idle time lies; null where none
+// has.
+const RangeUse* main_range(const TraceSummary& trace, Seconds idle) {
+  constexpr double kMost = 0.4;
+  const auto found = std::ranges::max_element(trace.ranges, {}, &RangeUse::idle);
+  return found == trace.ranges.end() || found->idle < kMost * idle ? nullptr : &*found;
+}
+
+const Fix kOptimizer{
+    "Launch less in the optimizer's step: fuse its updates and copies over lists of tensors "
+    "(torch._foreach_*, foreach=True), or compile it (torch.compile)",
+    Exactness::exact_arithmetic};
+
 // Where the host cannot launch ahead, since it waits for the GPU every few kernels.
 const Fix kWithoutWaits{
     "Work on all items at once, with operators over a batch and masks, in place of a loop that "
@@ -161,8 +174,9 @@ Fix propose(const TraceSummary& trace, double short_share) {
   }
   if (uses_compiler(trace)) {
     return {
-        "It is compiled already: take its graph breaks out (fullgraph=True says where), then "
-        "mode=\"reduce-overhead\" where shapes are static, or a larger batch",
+        "It is compiled already: mode=\"reduce-overhead\" where shapes are static and the graph "
+        "has "
+        "no breaks (fullgraph=True says where they are), or a larger batch",
         Exactness::exact_arithmetic};
   }
   if (is_sharded(trace)) {
@@ -239,14 +253,25 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   if (!is_visible(trace, gain.expected)) return {};
   if (between_waits) gain.low = std::min(gain.low, Seconds());
   const double short_share = share_of_short_kernels(trace);
+  const RangeUse* range = main_range(trace, idle);
+  const bool in_optimizer =
+      range != nullptr && range->name.starts_with("Optimizer.step") && uses_torch(trace);
   Finding finding = about_trace(
       trace,
       fmt::format("the GPU is idle {}, launch-bound: {}, {} of them "
                   "shorter than {}",
                   cost_text(trace, idle), count_text(trace, kernels_of(trace), "kernel"),
                   share_text(short_share), time_text(kShortKernel)),
-      between_waits ? kWithoutWaits : propose(trace, short_share), gain);
+      between_waits  ? kWithoutWaits
+      : in_optimizer ? kOptimizer
+                     : propose(trace, short_share),
+      gain);
   finding.count = trace.launches;
+  // It was ahead without the recording.
+  if (falls_behind(trace)) finding.own_level = Level::info;
+  if (range != nullptr) {
+    finding.message += fmt::format("; {} of it in {}", share_text(range->idle / idle), range->name);
+  }
   finding.evidence = {
       Evidence::measured(fmt::format("the GPU is busy {} of the time; {}",
                                      share_text(trace.time.gpu_busy / trace.time.span),

@@ -1,5 +1,8 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "rooftile/analysis/trace/measured_workload.h"
 #include "rooftile/analysis/trace/summarize.h"
@@ -97,6 +100,48 @@ end
   };
   EXPECT_THAT(message_with("20us"), testing::HasSubstr("computes nothing takes it 20.0 µs"));
   EXPECT_THAT(message_with("5us"), testing::Not(testing::HasSubstr("the host is slow")));
+}
+
+// Six of eight milliseconds are in the step of an optimizer of the program's own.
+TEST(HostBound, NamesTheOptimizerThatLaunchesMost) {
+  const auto findings = findings_in(summary_of(R"(
+mark main 2ms 6ms Optimizer.step#Own.step
+repeat 20 every 100us
+op main 0us 95us aten::mm id=1
+call main 50us 5us cudaLaunchKernel corr=1 id=1
+kernel 7 60us 10us ampere_sgemm_32x32_tn corr=1
+end
+repeat 20 every 300us
+op main 2ms 95us aten::mul id=2
+call main 2.05ms 5us cudaLaunchKernel corr=2 id=2
+kernel 7 2.06ms 10us void at::native::vectorized_elementwise_kernel<4, f>(int) corr=2
+end
+)"),
+                                    "launch/host-bound");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_THAT(findings[0].message, testing::HasSubstr("of it in Optimizer.step#Own.step"));
+  EXPECT_THAT(findings[0].fix.text, testing::HasSubstr("optimizer's step"));
+}
+
+// The GPU has work for 8 ms in its queue as the recording begins, and waits for the host later.
+TEST(HostBound, OfAHostThatTheRecordingSlowsIsInformation) {
+  std::string text = "repeat 4 every 10ms\nmark main 0us 10ms ProfilerStep#{i}\nend\n";
+  int free = 8'000;
+  for (int at = 0; at < 40'000; at += 100) {
+    free = std::max(free, at + 60);
+    text += fmt::format(
+        "op main {0}us 95us aten::mm id={1}\ncall main {2}us 5us cudaLaunchKernel corr={1} id={1}\n"
+        "kernel 7 {3}us 10us ampere_sgemm_32x32_tn corr={1}\n",
+        at, at / 100 + 1, at + 50, free);
+    free += 10;
+  }
+  const std::string before = "kernel 7 0us 8ms ampere_sgemm_128x64_tn corr=99999\n";
+  const auto slowed = findings_in(summary_of(before + text), "launch/host-bound");
+  ASSERT_EQ(slowed.size(), 1U);
+  EXPECT_EQ(slowed[0].level, Level::info);
+  const auto other = findings_in(summary_of(text), "launch/host-bound");
+  ASSERT_EQ(other.size(), 1U);
+  EXPECT_GT(other[0].level, Level::info);
 }
 
 }  // namespace
