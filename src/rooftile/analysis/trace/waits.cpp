@@ -95,8 +95,9 @@ CaptureCall capture_call(std::string_view name) {
 // with what comes before it from a wait for the device on: the program collects garbage and frees
 // memory.
 void add_captures(const Timeline& timeline, const Links& links, std::vector<HostWait>& waits) {
+  constexpr Nanoseconds kSetUp = 1'000'000;  // what a graph sets up as it begins, as random numbers
   struct Recording {
-    Nanoseconds prepared = -1;  // since the device was waited for and nothing was launched
+    Nanoseconds waited = -1, launched = -1;  // for the device, and first since then
     Nanoseconds begun = -1;
   };
   const RuntimeCalls& calls = timeline.calls;
@@ -105,16 +106,19 @@ void add_captures(const Timeline& timeline, const Links& links, std::vector<Host
   for (const std::uint32_t call : links.call_order.rows) {
     const CaptureCall kind = kinds[calls.name[call]];
     Recording& recording = threads[calls.thread[call]];
+    const Nanoseconds start = calls.time.start(call);
     if (kind == CaptureCall::synchronize && recording.begun < 0) {
-      recording.prepared = calls.time.end(call);
+      recording = {calls.time.end(call)};
     } else if (kind == CaptureCall::begin) {
-      recording.begun = recording.prepared < 0 ? calls.time.start(call) : recording.prepared;
+      const bool is_prepared =
+          recording.waited >= 0 && (recording.launched < 0 || start - recording.launched < kSetUp);
+      recording.begun = is_prepared ? recording.waited : start;
     } else if (kind == CaptureCall::end && recording.begun >= 0) {
       waits.push_back({recording.begun, calls.time.end(call), IdleCause::module_loading,
                        calls.thread[call], false, kNone, 0});
       recording = {};
-    } else if (is_launch(links.kind_of_call(timeline, call))) {
-      recording.prepared = -1;
+    } else if (recording.launched < 0 && is_launch(links.kind_of_call(timeline, call))) {
+      recording.launched = start;
     }
   }
 }
