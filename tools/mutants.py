@@ -28,8 +28,8 @@ FUNCTIONS = {"min": "max", "max": "min", "ceil": "floor", "floor": "ceil",
 TEXT_CALLS = {"format", "print", "format_to", "fail", "error", "reserve", "plural", "what", "hash",
               "shrink_to_fit"}
 # Arguments of these in another order give the same.
-SYMMETRIC = re.compile(r"min|max|swap|gcd|lcm|hypot|product|(is|has|are)_(same|equal|alike).*|"
-                       r"exclude_each_other|operator.*")
+SYMMETRIC = re.compile(r"min|max|swap|gcd|lcm|hypot|product|elements|common_result|"
+                       r"(is|has|are|may_be)_(same|equal|alike).*|exclude_each_other|operator.*")
 NOTHING = {"{}", "0", "0.0", "nullptr", "std::nullopt", "nullopt", "true", "false", '""'}
 
 FLOATING = {"FLOAT", "DOUBLE", "LONGDOUBLE"}
@@ -246,6 +246,8 @@ class Finder:
                 continue
             if self.plain_type(first) != self.plain_type(second):
                 continue
+            if cursor.spelling == "clamp" and first is arguments[0]:
+                continue  # the larger of the two either way
             text = self.of(begin, a) + right + between + left + self.of(d, end)
             self.add(begin, end, text, "swap", either(text))
 

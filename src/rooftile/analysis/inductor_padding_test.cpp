@@ -21,6 +21,8 @@ TEST(InductorPadding, LongRowsGrowToWholeLines) {
   EXPECT_EQ(inductor_padded_stride(1024, Dtype::bf16), 1024);
   EXPECT_EQ(inductor_padded_stride(1025, Dtype::bf16), 1088);
   EXPECT_EQ(inductor_padded_stride(1025, Dtype::fp32), 1056);
+  EXPECT_EQ(inductor_padded_stride(1025, Dtype::int8), 1152);
+  EXPECT_EQ(inductor_padded_stride(1025, Dtype::int4), 1025);
 }
 
 }  // namespace
