@@ -35,6 +35,7 @@ std::string kind_of(const KernelUse& kernel) {
   if (kernel.name == kWholeGraph) return "CUDA graphs, kernels not recorded";
   if (kernel.facts.kernel_class == KernelClass::unknown) return "the program's own kernels";
   if (kernel.facts.kernel_class == KernelClass::sort) return "sort, scan, select";
+  if (kernel.facts.kernel_class == KernelClass::pooling) return "pooling, upsampling";
   return std::string(name_of(kernel.facts.kernel_class));
 }
 

@@ -579,8 +579,9 @@ std::vector<std::string> remarks(const TraceSummary& trace) {
   } else if (starts_late) {
     lines.emplace_back(
         "Launched work started late on a GPU that seemed idle. The trace lacks what held it up: "
-        "kernels that were not recorded, another process on the GPU, another GPU, or the driver of "
-        "Windows and WSL, which collects launches.");
+        "kernels that were not recorded, another process on the GPU, another GPU, or, on Windows "
+        "and "
+        "WSL, the driver, which collects launches.");
   }
   if (trace.time.stretched > kVisible * trace.time.span) {
     const StretchedRuns& runs = trace.stretched;

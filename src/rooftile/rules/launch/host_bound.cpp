@@ -128,6 +128,18 @@ const Fix kOptimizer{
     "(torch._foreach_*, foreach=True), or compile it (torch.compile)",
     Exactness::exact_arithmetic};
 
+// "812 kernels, 68 % of them shorter than 20 µs"; with CUDA graphs, of which one call launches
+// many, "14 launch calls, among them 1 of a CUDA graph".
+std::string launches_text(const TraceSummary& trace, double short_share) {
+  if (trace.graph_launches == 0) {
+    return fmt::format("{}, {} of them shorter than {}",
+                       count_text(trace, kernels_of(trace), "kernel"), share_text(short_share),
+                       time_text(kShortKernel));
+  }
+  return fmt::format("{} and {}", count_text(trace, trace.launches, "launch call"),
+                     count_text(trace, trace.graph_launches, "CUDA graph"));
+}
+
 // Where the host cannot launch ahead, since it waits for the GPU every few kernels.
 const Fix kWithoutWaits{
     "Work on all items at once, with operators over a batch and masks, in place of a loop that "
@@ -256,16 +268,14 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   const RangeUse* range = main_range(trace, idle);
   const bool in_optimizer =
       range != nullptr && range->name.starts_with("Optimizer.step") && uses_torch(trace);
-  Finding finding = about_trace(
-      trace,
-      fmt::format("the GPU is idle {}, launch-bound: {}, {} of them "
-                  "shorter than {}",
-                  cost_text(trace, idle), count_text(trace, kernels_of(trace), "kernel"),
-                  share_text(short_share), time_text(kShortKernel)),
-      between_waits  ? kWithoutWaits
-      : in_optimizer ? kOptimizer
-                     : propose(trace, short_share),
-      gain);
+  Finding finding =
+      about_trace(trace,
+                  fmt::format("the GPU is idle {}, launch-bound: {}", cost_text(trace, idle),
+                              launches_text(trace, short_share)),
+                  between_waits  ? kWithoutWaits
+                  : in_optimizer ? kOptimizer
+                                 : propose(trace, short_share),
+                  gain);
   finding.count = trace.launches;
   // It was ahead without the recording.
   if (falls_behind(trace)) finding.own_level = Level::info;

@@ -39,7 +39,7 @@ tells. A sleep or a timeout is to be found and taken out: no other thread makes 
 
 ## How the saving is estimated
 High: the GPU's idle time that follows from it. Low: half of that, because the next thing that holds the
-host up may take over; 0 where one step was recorded.
+host up may take over; 0 where one step was recorded. Of code that the trace does not name half is likely.
 
 ## When not to
 - An optimizer's step has to follow the gradients: not reported.
@@ -252,11 +252,37 @@ Finding describe(const TraceSummary& trace, const JoinedWork& joined) {
   return finding;
 }
 
+// Code that the recording does not name, as without stacks that between the operators of one batch
+// and the next.
+bool is_unnamed_habit(const TraceSummary& trace, const HostWorkUse& work) {
+  constexpr std::int64_t kHabit = 5;  // times
+  return work.name.empty() && !work.is_first && work.count >= kHabit && trace.format == "Kineto" &&
+         !trace.has_stacks && !falls_behind(trace) && work.exposed >= kLongShare * trace.time.span;
+}
+
+Finding describe_unnamed(const TraceSummary& trace, const HostWorkUse& work) {
+  const Seconds most = work.exposed;
+  Finding finding = about_trace(
+      trace,
+      fmt::format("code of the program's own, which the trace does not name, keeps the host from "
+                  "launching ({}, {} to {} each), and the GPU then idles {}",
+                  count_text(trace, work.count, "time"), time_text(work.shortest),
+                  time_text(work.longest), cost_text(trace, work.exposed)),
+      {"Record Python stacks to see it (with_stack=True); what needs no result of the GPU can run "
+       "in loader workers or in a thread, one batch ahead",
+       Exactness::bit_exact},
+      Range<Seconds>{Seconds(), 0.5 * most, most});
+  finding.count = work.count;
+  return finding;
+}
+
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   std::vector<TraceCase> cases;
   for (const JoinedWork& joined : joined_work(trace)) {
     const HostWorkUse& work = joined.work;
-    if (work.cause != IdleCause::host_work || work.name.empty()) continue;
+    if (work.cause != IdleCause::host_work) continue;
+    if (is_unnamed_habit(trace, work)) cases.push_back({"", describe_unnamed(trace, work)});
+    if (work.name.empty()) continue;
     // It follows the gradients: launch/host-bound and the rules on optimizers tell of it.
     if (work.name.starts_with("Optimizer.step#")) continue;
     // One call compiles or records; only what comes back is a habit.
