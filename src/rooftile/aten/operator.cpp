@@ -100,17 +100,6 @@ Op as_gradient(Op product, const Op* forward, bool has_strides) {
   return gradient;
 }
 
-bool is_matrix_operator(std::string_view name) {
-  if (name.substr(0, kPrefix.size()) != kPrefix) return false;
-  const OpArguments none;
-  const Arguments arguments(none);
-  name.remove_prefix(kPrefix.size());
-  for (const auto& handle : {matrix_product_op, convolution_op, attention_op, recurrent_op}) {
-    if (handle(name, arguments)) return true;
-  }
-  return false;
-}
-
 std::optional<Dtype> dtype_of_arguments(const OpArguments& arguments) {
   for (const std::string& type : arguments.types) {
     if (const auto dtype = aten_detail::parse_type(type)) return dtype;

@@ -41,8 +41,4 @@ std::optional<Dtype> dtype_of_arguments(const OpArguments& arguments);
 // Elements of the tensors in a list argument, by its position; empty where it is none.
 std::vector<std::int64_t> elements_of_list(const OpArguments& arguments, std::size_t position);
 
-// Operators that multiply matrices: mm, linear, convolutions, attention, recurrent layers and
-// their backward; also those whose arguments are incomplete.
-bool is_matrix_operator(std::string_view name);
-
 }  // namespace rooftile

@@ -204,14 +204,6 @@ TEST(AtenOp, AProductOfTheBackwardPassIsOneGradient) {
   EXPECT_TRUE(gemm.weight_is_parameter);
 }
 
-TEST(AtenOp, MatrixOperatorsAreKnownByName) {
-  EXPECT_TRUE(is_matrix_operator("aten::addmm"));
-  EXPECT_TRUE(is_matrix_operator("aten::convolution_backward"));
-  EXPECT_TRUE(is_matrix_operator("aten::_cudnn_rnn"));
-  EXPECT_FALSE(is_matrix_operator("aten::add"));
-  EXPECT_FALSE(is_matrix_operator("mm"));
-}
-
 // Every known operator with random arguments, sizes at the limits among them.
 TEST(AtenOp, AnyArgumentsAreSafe) {
   constexpr std::string_view kNames[] = {"aten::mm",

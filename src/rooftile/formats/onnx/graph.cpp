@@ -38,12 +38,6 @@ std::int64_t int_attribute(const Node& node, std::string_view name, std::int64_t
   return attribute != nullptr && attribute->has_i() ? attribute->i() : fallback;
 }
 
-double float_attribute(const Node& node, std::string_view name, double fallback) {
-  const auto* attribute = find(node, name);
-  return attribute != nullptr && attribute->has_f() ? static_cast<double>(attribute->f())
-                                                    : fallback;
-}
-
 std::string string_attribute(const Node& node, std::string_view name, std::string_view fallback) {
   const auto* attribute = find(node, name);
   return attribute != nullptr && attribute->has_s() ? attribute->s() : std::string(fallback);

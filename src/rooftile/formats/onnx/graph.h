@@ -76,7 +76,6 @@ void connect(Graph& graph);
 
 // The values of a node's attributes, or the fallback where absent or of another type.
 std::int64_t int_attribute(const Node& node, std::string_view name, std::int64_t fallback);
-double float_attribute(const Node& node, std::string_view name, double fallback);
 std::string string_attribute(const Node& node, std::string_view name, std::string_view fallback);
 std::vector<std::int64_t> ints_attribute(const Node& node, std::string_view name);
 std::vector<std::string> strings_attribute(const Node& node, std::string_view name);

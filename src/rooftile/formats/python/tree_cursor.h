@@ -40,7 +40,6 @@ class TreeCursor {
   };
 
   bool advance();
-  TSFieldId field_in(std::size_t level) const;
 
   const TSLanguage* language_;
   const void* node_;  // the current one

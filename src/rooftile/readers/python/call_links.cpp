@@ -25,10 +25,4 @@ bool derives(const SourceFacts& facts, const ClassDef& def, const ClassDef& base
   return derives_within(facts, def, base, 0);
 }
 
-void link_function(Call& call, const FunctionDef& function) {
-  if (call.target == nullptr) call.target = &function;
-  std::vector<const Call*>& callers = const_cast<FunctionDef&>(function).callers;
-  if (std::ranges::find(callers, &call) == callers.end()) callers.push_back(&call);
-}
-
 }  // namespace rooftile::source

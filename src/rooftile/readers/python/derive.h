@@ -34,8 +34,6 @@ std::vector<const File*> with_imported(const File& file);
 void link_dynamic_calls(SourceFacts& facts);
 // Whether the class derives from the other one, also through others of the given files.
 bool derives(const SourceFacts& facts, const ClassDef& def, const ClassDef& base);
-// Makes the function the call's target, where it has none, and the call one of its callers.
-void link_function(Call& call, const FunctionDef& function);
 void find_test_files(SourceFacts& facts);
 void index_calls(SourceFacts& facts);
 // Needs the callers of functions.

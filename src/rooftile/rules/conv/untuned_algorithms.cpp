@@ -261,10 +261,6 @@ bool may_be_mended(const OpUse* use, const KernelUse& kernel) {
   return is_fallback(use, kernel) && has_other_algorithms(use).value_or(true);
 }
 
-bool is_mendable(const OpUse* use, const KernelUse& kernel) {
-  return is_fallback(use, kernel) && has_other_algorithms(use).value_or(false);
-}
-
 // The fallbacks multiply in fp32, and the GPU has Tensor Cores for 16 bits: advice of its own.
 bool runs_faster_in_16_bits(const RuleInput& input, const TraceSummary& trace) {
   const Device& device = input.device();
