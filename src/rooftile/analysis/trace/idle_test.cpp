@@ -467,6 +467,22 @@ kernel 7 850us 50us b corr=2
   EXPECT_EQ(loading("b"), 700'000);
 }
 
+// The recorder asks for memory, and goes on in the launch behind it.
+TEST(Idle, ALongLaunchBehindTheRecordersWorkIsTheRecorders) {
+  const auto of_profiler = [](const std::string& launch) {
+    return explain(
+               "call main 0us 5us cudaLaunchKernel corr=1\nkernel 7 10us 90us a corr=1\n"
+               "overhead 150us 200us Activity Buffer Request\ncall main 400us " +
+               launch +
+               " cudaLaunchKernel corr=2\nkernel 7 1ms 50us a corr=2\n"
+               "repeat 3 every 100us\ncall main 1010us 5us cudaLaunchKernel corr=3\n"
+               "kernel 7 1060us 50us a corr=3\nend\n")
+        .causes.at(IdleCause::profiler);
+  };
+  EXPECT_EQ(of_profiler("590us"), 200'000 + 590'000);
+  EXPECT_EQ(of_profiler("90us"), 200'000);
+}
+
 // Each of two kernels that run once takes its operator 300 us to launch, other operators take 10.
 // Where the recording shows that CUDA starts, those are first calls.
 TEST(Idle, OperatorsOfKernelsThatRunOnceLoadInAColdRecording) {

@@ -137,27 +137,51 @@ std::optional<IdleCause> overhead_cause(std::string_view name) {
   return std::nullopt;
 }
 
+struct Launch {
+  Nanoseconds at = 0, end = 0;
+  std::uint16_t thread = 0;
+
+  Nanoseconds duration() const { return end - at; }
+};
+
+Nanoseconds median_duration(const std::vector<Launch>& launches) {
+  std::vector<Nanoseconds> durations;
+  for (const Launch& launch : launches) durations.push_back(launch.duration());
+  if (durations.empty()) return 0;
+  const auto middle = durations.begin() + std::ssize(durations) / 2;
+  std::ranges::nth_element(durations, middle);
+  return *middle;
+}
+
+// Whether the launch behind the recorder's own work takes far longer than others: it goes on there.
+bool holds_recorder(const Launch& launch, Nanoseconds end, Nanoseconds usual) {
+  constexpr Nanoseconds kSoon = 1'000'000, kLong = 100'000;
+  constexpr Nanoseconds kFarLonger = 20;  // times
+  return launch.at - end < kSoon && launch.duration() >= kLong &&
+         launch.duration() > kFarLonger * usual;
+}
+
 // Overhead during which no launch is called holds up the next one.
 void add_overheads(const Timeline& timeline, const Links& links, std::vector<HostWait>& waits) {
   const Overheads& overheads = timeline.overheads;
   if (overheads.time.size() == 0) return;
-  struct Launch {
-    Nanoseconds at = 0;
-    std::uint16_t thread = 0;
-  };
   std::vector<Launch> launches;
   const RuntimeCalls& calls = timeline.calls;
   for (std::uint32_t call = 0; call < calls.time.size(); ++call) {
     if (!is_launch(links.kind_of_call(timeline, call))) continue;
-    launches.push_back({calls.time.start(call), calls.thread[call]});
+    launches.push_back({calls.time.start(call), calls.time.end(call), calls.thread[call]});
   }
   std::ranges::sort(launches, {}, &Launch::at);
+  const Nanoseconds usual = median_duration(launches);
   for (std::uint32_t row = 0; row < overheads.time.size(); ++row) {
     const auto cause = overhead_cause(timeline.strings[overheads.name[row]]);
     const Window time{overheads.time.start(row), overheads.time.end(row)};
     const auto next = std::ranges::upper_bound(launches, time.start, {}, &Launch::at);
     if (!cause || next == launches.end() || next->at < time.end) continue;
     waits.push_back({time.start, time.end, *cause, next->thread, false, kNone, 0});
+    if (*cause == IdleCause::profiler && holds_recorder(*next, time.end, usual)) {
+      waits.push_back({next->at, next->end, *cause, next->thread, false, kNone, 0});
+    }
   }
 }
 

@@ -100,10 +100,11 @@ Finding describe(const TraceSummary& trace, const RangeUse& range) {
   const Range<Seconds> busy = gain_of_kernel_time(trace, {Seconds(0), 0.5 * starts, starts});
   Finding finding = about_site(
       trace, range.site,
-      fmt::format("{} updates one parameter at a time: {} of {} on average, and {} of "
-                  "idle time because the host launches them one by one",
+      fmt::format("{} updates one parameter at a time: {} of {} on average; launching them takes "
+                  "the host {}, and the GPU idles {} for it, there or later",
                   range.name, count_text(trace, range.kernels, "kernel"),
-                  time_text(range.kernel_time / kernels), cost_text(trace, late)),
+                  time_text(range.kernel_time / kernels), cost_text(trace, range.host_time),
+                  cost_text(trace, late)),
       {remedy_for(trace, class_of(range.name)), Exactness::exact_arithmetic}, idle + busy);
   finding.location.node = range.name;
   finding.count = range.kernels;
