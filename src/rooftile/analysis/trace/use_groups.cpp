@@ -118,11 +118,13 @@ bool uses_openmp(const TraceSummary& trace) {
   });
 }
 
+bool is_compiled_range(std::string_view name) {
+  return name.starts_with("Torch-Compiled Region") || contains(name, "CompiledFunction");
+}
+
 bool uses_compiler(const TraceSummary& trace) {
-  return std::ranges::any_of(trace.path.parts, [](const PathPart& part) {
-    return part.name.starts_with("Torch-Compiled Region") ||
-           part.name.ends_with("CompiledFunctionBackward");
-  });
+  return std::ranges::any_of(trace.path.parts,
+                             [](const PathPart& part) { return is_compiled_range(part.name); });
 }
 
 bool uses_torch(const TraceSummary& trace) {

@@ -41,6 +41,10 @@ bool uses_torch(const TraceSummary& trace);
 // Whether the runtime of OpenMP launches the kernels (target regions) and waits for them.
 bool uses_openmp(const TraceSummary& trace);
 
+// Whether a range is around what torch.compile made: its own time is guards, compiling and
+// recording.
+bool is_compiled_range(std::string_view name);
+
 // Whether parts of the program are compiled by torch.compile, on its critical path.
 bool uses_compiler(const TraceSummary& trace);
 

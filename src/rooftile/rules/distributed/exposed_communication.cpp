@@ -502,8 +502,7 @@ Fix propose_for_waiting(const TraceSummary& trace, const CollectiveUse* use) {
   if (use != nullptr && kind_of(*use) == CollectiveKind::all_to_all && has_experts(trace)) {
     return {
         "Give each rank's experts as much to do: as many tokens per rank, popular experts spread "
-        "or "
-        "replicated (expert-parallel load balancing). Overlap does not shorten this",
+        "or replicated (expert-parallel load balancing). Overlap does not shorten this",
         Exactness::not_applicable};
   }
   return {

@@ -128,8 +128,8 @@ const Fix kOptimizer{
     "(torch._foreach_*, foreach=True), or compile it (torch.compile)",
     Exactness::exact_arithmetic};
 
-// "812 kernels, 68 % of them shorter than 20 µs"; with CUDA graphs, of which one call launches
-// many, "14 launch calls, among them 1 of a CUDA graph".
+// "812 kernels per step, 68 % of them shorter than 20 µs"; with CUDA graphs, of which one call
+// launches many, "13 launch calls per step and 1 CUDA graph per step".
 std::string launches_text(const TraceSummary& trace, double short_share) {
   if (trace.graph_launches == 0) {
     return fmt::format("{}, {} of them shorter than {}",
@@ -143,8 +143,7 @@ std::string launches_text(const TraceSummary& trace, double short_share) {
 // Where the host cannot launch ahead, since it waits for the GPU every few kernels.
 const Fix kWithoutWaits{
     "Work on all items at once, with operators over a batch and masks, in place of a loop that "
-    "reads "
-    "values of each; no graph spans those reads",
+    "reads values of each; no graph spans those reads",
     Exactness::exact_arithmetic};
 
 Fix propose(const TraceSummary& trace, double short_share) {
@@ -187,8 +186,7 @@ Fix propose(const TraceSummary& trace, double short_share) {
   if (uses_compiler(trace)) {
     return {
         "It is compiled already: mode=\"reduce-overhead\" where shapes are static and the graph "
-        "has "
-        "no breaks (fullgraph=True says where they are), or a larger batch",
+        "has no breaks (fullgraph=True says where they are), or a larger batch",
         Exactness::exact_arithmetic};
   }
   if (is_sharded(trace)) {

@@ -62,11 +62,6 @@ constexpr double kLeastIdleShare = 0.05;  // of the window; assumed worth a chan
 constexpr double kLongShare = 0.1;        // of a recording without steps
 constexpr Seconds kFinest = microseconds(1);  // said of lengths
 
-// The ranges around what torch.compile made, whose own time is guards, compiling and recording.
-bool is_compiled(std::string_view name) {
-  return name.starts_with("CompiledFunction") || name.starts_with("Torch-Compiled Region");
-}
-
 // Takes microseconds by itself: of a longer one a tensor subclass, fake tensors or a dispatch mode
 // makes Python code.
 bool is_view(const HostWorkUse& work) {
@@ -109,7 +104,7 @@ Fix propose(const TraceSummary& trace, const HostWorkUse& work) {
         "dispatch mode), and do it once before the loop",
         Exactness::exact_arithmetic};
   }
-  if (is_compiled(work.name)) {
+  if (is_compiled_range(work.name)) {
     return {
         "Let the compiled code run as it was recorded: TORCH_LOGS=recompiles,cudagraphs tells why "
         "it is compiled, or its CUDA graph recorded, again",
@@ -286,7 +281,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
     // It follows the gradients: launch/host-bound and the rules on optimizers tell of it.
     if (work.name.starts_with("Optimizer.step#")) continue;
     // One call compiles or records; only what comes back is a habit.
-    if (is_compiled(work.name) && work.count < 2) continue;
+    if (is_compiled_range(work.name) && work.count < 2) continue;
     if (work.count < fewest(trace) && !is_long_in_one_run(trace, work)) continue;
     // What an operator does once may be its set-up.
     if (work.is_operator() && is_one_marked_step(trace)) continue;

@@ -94,8 +94,7 @@ Fix propose_in_cuda(const TraceSummary& trace, const SyncUse& sync) {
   if (uses_openmp(trace)) {
     return {
         "Let OpenMP launch more at once: target nowait with depend clauses and one taskwait, or "
-        "one "
-        "target region around the repetitions",
+        "one target region around the repetitions",
         Exactness::bit_exact};
   }
   if (rounds_of(trace, sync)) {
