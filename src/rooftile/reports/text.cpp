@@ -146,9 +146,9 @@ std::string next_step(const Report& report, const TextStyle& style) {
     const std::string fix =
         fixes > 0 ? fmt::format("; rooftile fix makes {} of the changes", fixes) : "";
     const std::string more = hidden.empty() ? "" : "; --verbose shows " + hidden;
-    return "Next: rooftile explain " + first->rule + fix + more + '\n';
+    return wrapped("Next: rooftile explain " + first->rule + fix + more, style.width);
   }
-  if (!hidden.empty()) return "Next: --verbose shows " + hidden + ".\n";
+  if (!hidden.empty()) return wrapped("Next: --verbose shows " + hidden + '.', style.width);
   const bool listed = report.coverage.ops_with_time > 0 || !report.traces.empty();
   if (!listed || report.arguments.empty()) return "";
   return fmt::format("Next: rooftile ops {}\n", printable(report.arguments));

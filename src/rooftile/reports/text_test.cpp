@@ -212,7 +212,7 @@ TEST(TextReport, ARepeatedFixIsNotRepeated) {
 }
 
 TEST(TextReport, LastLineIsTheNextStep) {
-  EXPECT_THAT(render_text(sample_report()),
+  EXPECT_THAT(render_text(sample_report(), {.width = 0}),
               EndsWith("explain gemm/unaligned-row-stride; --verbose shows 1 more for information "
                        "(sizing/last-wave)\n"));
 }
