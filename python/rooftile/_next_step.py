@@ -1,4 +1,4 @@
-"""The last line of a report, where it was not the command line that asked for it."""
+"""The last lines of a report, where it was not the command line that asked for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def with_next_step(text: str, verbose: str, operations: Optional[str] = None) ->
     options and the file that it read, which may be gone.
     """
     def words(line: re.Match[str]) -> str:
-        changed = line[0].replace("--verbose shows", f"{verbose} shows")
+        changed = re.sub(r"--verbose\s+shows", lambda _: f"{verbose} shows", line[0])  # perhaps on two lines
         return changed if operations is None else re.sub("rooftile ops .*", operations, changed)
 
-    return re.sub("(?m)^Next: .*$", words, text)
+    return re.sub(r"(?m)^Next: .*$(?:\n.+$)*", words, text)

@@ -45,12 +45,14 @@ class Check(unittest.TestCase):
 
     def test_what_comes_next_is_a_call(self):
         text = str(rooftile.check(ALIGNED, gpu="h100"))
-        self.assertIn("report.to_text(verbose=True) shows", text.splitlines()[-1])
+        self.assertIn("report.to_text(verbose=True) shows", text[text.index("Next: "):])
         for line, here in (
             ("Next: rooftile ops /tmp/gone/model.rooftile.json", "Next: report.operations"),
             ("Next: --verbose shows 2 more for information.", "Next: report.to_text(verbose=True) shows 2 more for "
              "information."),
             ("Next: rooftile explain a/b; --verbose shows 1 more", "Next: rooftile explain a/b; "
+             "report.to_text(verbose=True) shows 1 more"),
+            ("Next: rooftile explain a/b; --verbose\nshows 1 more", "Next: rooftile explain a/b; "
              "report.to_text(verbose=True) shows 1 more"),
         ):
             found = with_next_step("rooftile ops stays\n" + line + "\n", "report.to_text(verbose=True)",
