@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "rooftile/analysis/trace/host_parts.h"
+#include "rooftile/analysis/trace/seconds.h"
 
 namespace rooftile::trace {
 namespace {
@@ -412,10 +414,7 @@ Nanoseconds usual_latency(const Timeline& timeline, const Links& links, const Gp
     if (called < gap.start || gap.end - called > kLongestLatency) continue;
     latencies.push_back(gap.end - called);
   }
-  if (latencies.empty()) return 0;
-  const auto middle = latencies.begin() + static_cast<std::ptrdiff_t>(latencies.size() / 2);
-  std::nth_element(latencies.begin(), middle, latencies.end());
-  return *middle;
+  return latencies.empty() ? 0 : median(std::move(latencies));
 }
 
 Nanoseconds time_slice_of(const std::vector<IdlePiece>& pieces) {
@@ -428,9 +427,7 @@ Nanoseconds time_slice_of(const std::vector<IdlePiece>& pieces) {
   }
   for (std::size_t i = 1; i < starts.size(); ++i) between.push_back(starts[i] - starts[i - 1]);
   if (between.size() < kFewest) return 0;
-  const auto middle = between.begin() + static_cast<std::ptrdiff_t>(between.size() / 2);
-  std::nth_element(between.begin(), middle, between.end());
-  const Nanoseconds usual = *middle;
+  const Nanoseconds usual = median(between);
   const auto unlike = std::ranges::count_if(
       between, [&](Nanoseconds length) { return kUnlike * std::abs(length - usual) > usual; });
   return kMayDiffer * unlike <= std::ssize(between) ? usual : 0;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "rooftile/analysis/trace/idle.h"
+#include "rooftile/analysis/trace/seconds.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::trace {
@@ -73,9 +74,7 @@ void Replay::add_activities(const BusySplit& split) {
     last = i;
   }
   if (!pauses.empty()) {
-    const auto middle = pauses.begin() + static_cast<std::ptrdiff_t>(pauses.size() / 2);
-    std::nth_element(pauses.begin(), middle, pauses.end());
-    pause_ = std::max<Nanoseconds>(0, *middle);
+    pause_ = std::max<Nanoseconds>(0, median(pauses));
     if (pauses.size() < kFewestPauses) pause_ = std::min(pause_, kLongestPause);
   }
   std::fill(before.begin(), before.end(), track_.rows.size());

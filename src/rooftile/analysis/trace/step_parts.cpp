@@ -80,12 +80,6 @@ void add_idle(const std::vector<Nanoseconds>& bounds, const std::vector<IdlePiec
   }
 }
 
-Nanoseconds median(std::vector<Nanoseconds> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 Nanoseconds length_of(const StepTimes& times) {
   return std::accumulate(times.begin(), times.end(), Nanoseconds{0});
 }

@@ -184,10 +184,10 @@ void UsualRuns::find_without_size(const ActivityRows& rows, std::string_view ker
   set_beyond_of_few(rows, is_nccl ? 10 : 2, is_nccl ? kLongWait : kShortWait);
 }
 
+constexpr double kSlowNetwork = 1;  // bytes per ns
+
 // Where all ranks of the group sit in one machine whose GPUs NVLink joins: the slowest that a
 // transfer there may be, in bytes per ns. Elsewhere that of a slow network.
-constexpr double kSlowNetwork = 1;
-
 double slowest_link(const Timeline& timeline, std::int64_t ranks) {
   constexpr double kPartOfLink = 0.1, kPerNanosecond = 1e-9;
   const auto in_machine = std::ssize(timeline.devices);

@@ -4,10 +4,12 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "rooftile/analysis/trace/first_calls.h"
 #include "rooftile/analysis/trace/host_work.h"
 #include "rooftile/analysis/trace/next_launch.h"
+#include "rooftile/analysis/trace/seconds.h"
 #include "rooftile/analysis/trace/windows.h"
 #include "rooftile/base/text.h"
 
@@ -147,10 +149,7 @@ struct Launch {
 Nanoseconds median_duration(const std::vector<Launch>& launches) {
   std::vector<Nanoseconds> durations;
   for (const Launch& launch : launches) durations.push_back(launch.duration());
-  if (durations.empty()) return 0;
-  const auto middle = durations.begin() + std::ssize(durations) / 2;
-  std::ranges::nth_element(durations, middle);
-  return *middle;
+  return durations.empty() ? 0 : median(std::move(durations));
 }
 
 // Whether the launch behind the recorder's own work takes far longer than others: it goes on there.

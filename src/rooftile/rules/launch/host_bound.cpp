@@ -44,7 +44,8 @@ kernels of a CUDA graph; low: half of that. With Python stacks or a range for ea
 operator (`emit_nvtx`) recorded the low end is 0, because recording them slows the host itself.
 
 ## When not to
-- Profiling slows the host. Record again without stacks and shapes before a large change.
+- Profiling slows the host. Record again without stacks and shapes before a large change. Where the GPU had much
+  work in its queue as the recording began and waits now, it is information.
 - CUDA graphs need static shapes and keep their memory.
 - A larger batch changes training.
 

@@ -19,7 +19,8 @@ constexpr std::string_view kDoc = R"md(
 A function, range or operator of the program that keeps the host from launching for a millisecond or
 more, in each step, while the GPU idles: preprocessing, scheduling, tokenizing, saving. Where the
 program marks a single step, once in that step is enough; where it marks none, a function or range that
-takes a tenth of the recording, after the first launch.
+takes a tenth of the recording, after the first launch. Code that the trace does not name, as without Python
+stacks, counts where it comes five times or more and takes a tenth.
 
 Stretches of 10 ms or more that are equally long to within 0.2 ms and four thousandths are no work: a sleep, a
 timeout, or the wait for a clock. The finding says so.
