@@ -393,19 +393,8 @@ def keyed(mutants, texts):
 
 
 def sample(by_key, count, seed):
-    """Keys of as many of each operator, as far as there are any; the same for the same seed."""
-    pools = collections.defaultdict(list)
-    for key, mutant in by_key.items():
-        rank = hashlib.sha256(f"{seed} {key}".encode()).hexdigest()
-        pools[mutant.operator].append((rank, key))
-    for pool in pools.values():
-        pool.sort(reverse=True)
-    chosen = []
-    while len(chosen) < count and any(pools.values()):
-        for name in sorted(pools):
-            if pools[name] and len(chosen) < count:
-                chosen.append(pools[name].pop()[1])
-    return chosen
+    """Keys drawn at random from all; the same for the same seed."""
+    return sorted(by_key, key=lambda key: hashlib.sha256(f"{seed} {key}".encode()).digest())[:count]
 
 
 def arguments_of(entry):

@@ -124,6 +124,7 @@ class GapExplainer {
 
  private:
   void explain(const Gap& gap);
+  void explain_start_up(const Gap& gap);
   void explain_migration(const Gap& gap);
   void set_apart_from_launching(const Gap& gap, std::size_t first);
   bool is_start_up(const Gap& gap) const;
@@ -233,11 +234,25 @@ bool GapExplainer::is_start_up(const Gap& gap) const {
   return false;
 }
 
+// What the recorder itself did meanwhile is its own.
+void GapExplainer::explain_start_up(const Gap& gap) {
+  Nanoseconds at = gap.start;
+  const auto add = [&](Nanoseconds until, IdleCause cause, std::uint32_t wait) {
+    if (until > at) pieces_.push_back({at, until, cause, wait});
+    at = std::max(at, until);
+  };
+  for (; next_ < waits_.size() && waits_[next_].end <= gap.end; ++next_) {
+    const HostWait& wait = waits_[next_];
+    if (wait.cause != IdleCause::profiler) continue;
+    add(wait.start, IdleCause::start_up, kNone);
+    add(wait.end, IdleCause::profiler, static_cast<std::uint32_t>(next_));
+  }
+  add(gap.end, IdleCause::start_up, kNone);
+}
+
 void GapExplainer::explain(const Gap& gap) {
   if (gap.next < track_.rows.size() && is_start_up(gap)) {
-    pieces_.push_back({gap.start, gap.end, IdleCause::start_up, kNone});
-    while (next_ < waits_.size() && waits_[next_].end <= gap.end) ++next_;
-    return;
+    return explain_start_up(gap);
   }
   if (gap.next == track_.rows.size()) {
     // Nothing was launched any more: only what kept the host from going on counts.

@@ -243,6 +243,11 @@ kernel 7 30.01ms 20ms a corr=1
 )";
   EXPECT_EQ(explain("call main 10ms 5ms cuInit\n" + program).causes,
             (Causes{{IdleCause::start_up, 30'010'000}}));
+  EXPECT_EQ(explain("call main 10ms 15ms cuInit\noverhead 12ms 8ms CUDA profiling initialization\n"
+                    "overhead 21ms 1ms dlopen(libcuda.so.1)\n" +
+                    program)
+                .causes,
+            (Causes{{IdleCause::start_up, 22'010'000}, {IdleCause::profiler, 8'000'000}}));
   EXPECT_FALSE(explain(program).causes.contains(IdleCause::start_up));
 }
 

@@ -1,9 +1,12 @@
 #include "rooftile/analysis/trace/waits.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "rooftile/analysis/trace/first_calls.h"
@@ -125,17 +128,16 @@ void add_captures(const Timeline& timeline, const Links& links, std::vector<Host
   }
 }
 
-// CUPTI's own work is the profiler's; CUDA's loading is a first call. Of the rest the kind is not
-// known, or the program causes it.
+// CUPTI's and Nsight's own work is the profiler's; CUDA's loading is a first call. Of the rest the
+// kind is not known, or the program causes it.
 std::optional<IdleCause> overhead_cause(std::string_view name) {
-  if (contains(name, "Module Loading") || contains(name, "Function Loading") ||
-      contains(name, "Driver Compiler")) {
-    return IdleCause::module_loading;
-  }
-  if (contains(name, "Buffer Flush") || contains(name, "Buffer Request") ||
-      contains(name, "Instrumentation") || contains(name, "Resource")) {
-    return IdleCause::profiler;
-  }
+  constexpr std::array kLoading{"module loading", "function loading", "driver compiler"};
+  constexpr std::array kRecorders{"buffer flush", "buffer request",   "instrumentation", "resource",
+                                  "profiling",    "chunk allocation", "tls allocation"};
+  const std::string text = lower(name);
+  const auto has = [&](std::string_view part) { return contains(text, part); };
+  if (std::ranges::any_of(kLoading, has)) return IdleCause::module_loading;
+  if (std::ranges::any_of(kRecorders, has)) return IdleCause::profiler;
   return std::nullopt;
 }
 
@@ -251,6 +253,29 @@ std::vector<HostWait> disjoint(std::vector<HostWait> waits) {
   return kept;
 }
 
+// What the recorder does meanwhile lengthens a wait and is no part of it.
+std::vector<HostWait> around_recorder(const std::vector<HostWait>& waits) {
+  std::vector<HostWait> recorders, parts;
+  for (const HostWait& wait : waits) {
+    if (wait.cause == IdleCause::profiler) recorders.push_back(wait);
+  }
+  if (recorders.empty()) return waits;
+  recorders = disjoint(std::move(recorders));
+  for (HostWait wait : waits) {
+    if (wait.cause == IdleCause::profiler) continue;
+    auto next = std::ranges::upper_bound(recorders, wait.start, {}, &HostWait::end);
+    for (; next != recorders.end() && next->start < wait.end; ++next) {
+      HostWait before = wait;
+      before.end = next->start;
+      if (before.end > before.start) parts.push_back(before);
+      wait.start = next->end;
+    }
+    if (wait.end > wait.start) parts.push_back(wait);
+  }
+  parts.insert(parts.end(), recorders.begin(), recorders.end());
+  return parts;
+}
+
 // Of the host's own work what it slept through.
 std::vector<HostWait> with_sleeps(const Timeline& timeline, std::vector<HostWait> waits) {
   if (timeline.sleeps.time.size() == 0) return waits;
@@ -320,7 +345,7 @@ std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links,
   add_other_work(timeline, links, waits);
   waits = with_sleeps(timeline, disjoint(std::move(waits)));
   add_first_calls(timeline, links, waits);
-  return disjoint(std::move(waits));
+  return disjoint(around_recorder(waits));
 }
 
 }  // namespace rooftile::trace

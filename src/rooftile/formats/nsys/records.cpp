@@ -50,6 +50,13 @@ Scan read_transfers(const Database& database, std::string_view table, bool is_co
                     });
 }
 
+Scan read_uncorrelated(const Database& database, std::string_view table,
+                       const std::function<void(const CallRecord&)>& visit) {
+  return scan_table(database, table, {"start", "end", "globalTid", "nameId"}, [&](const Row& row) {
+    visit({times_of(row, 0, 1), row.integer(2), 0, row.integer(3)});
+  });
+}
+
 }  // namespace
 
 Scan read_kernels(const Database& database, const std::function<void(const KernelRecord&)>& visit) {
@@ -107,10 +114,11 @@ Scan read_calls(const Database& database, const std::function<void(const CallRec
 
 Scan read_system_calls(const Database& database,
                        const std::function<void(const CallRecord&)>& visit) {
-  return scan_table(database, kSystemCalls, {"start", "end", "globalTid", "nameId"},
-                    [&](const Row& row) {
-                      visit({times_of(row, 0, 1), row.integer(2), 0, row.integer(3)});
-                    });
+  return read_uncorrelated(database, kSystemCalls, visit);
+}
+
+Scan read_overheads(const Database& database, const std::function<void(const CallRecord&)>& visit) {
+  return read_uncorrelated(database, kOverheads, visit);
 }
 
 Scan read_schedule(const Database& database,

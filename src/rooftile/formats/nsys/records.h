@@ -24,6 +24,7 @@ inline constexpr std::string_view kWaits = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 inline constexpr std::string_view kRanges = "NVTX_EVENTS";
 inline constexpr std::string_view kSystemCalls = "OSRT_API";
 inline constexpr std::string_view kSchedule = "SCHED_EVENTS";
+inline constexpr std::string_view kOverheads = "PROFILER_OVERHEAD";
 
 // Nanoseconds since the start of the session.
 struct Times {
@@ -56,7 +57,7 @@ struct GraphRunRecord : GpuRecord {
   std::int64_t graph = 0;
 };
 
-// CUDA runtime and driver calls.
+// CUDA runtime and driver calls; calls of the system; what the recorder itself does.
 struct CallRecord {
   Times time;
   std::int64_t global_tid = 0, correlation = 0;
@@ -96,6 +97,7 @@ Scan read_system_calls(const Database& database,
                        const std::function<void(const CallRecord&)>& visit);
 Scan read_schedule(const Database& database,
                    const std::function<void(const ScheduleRecord&)>& visit);
+Scan read_overheads(const Database& database, const std::function<void(const CallRecord&)>& visit);
 Scan read_waits(const Database& database, const std::function<void(const WaitRecord&)>& visit);
 Scan read_ranges(const Database& database, const std::function<void(const RangeRecord&)>& visit);
 

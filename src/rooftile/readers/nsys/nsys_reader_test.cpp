@@ -322,6 +322,20 @@ TEST(NsysReader, ReadsWhenThreadsSleep) {
   EXPECT_TRUE(timeline.skipped.empty());
 }
 
+TEST(NsysReader, ReadsWhatTheRecorderDid) {
+  const Timeline timeline = timeline_of(with_ids(
+      empty_export() + std::string(kCallsSql) +
+      "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(5,9,0,$T,3,5,0,NULL);"
+      "CREATE TABLE PROFILER_OVERHEAD(start, end, globalTid, nameId, returnValue);"
+      "INSERT INTO StringIds VALUES(901,'CUDA profiling initialization');"
+      "INSERT INTO PROFILER_OVERHEAD VALUES(10,40,$T,901,0),(50,45,$T,901,0),(60,70,NULL,901,0);"));
+  ASSERT_EQ(timeline.overheads.time.size(), 1U);
+  EXPECT_EQ(timeline.overheads.time.start(0), 10);
+  EXPECT_EQ(timeline.overheads.time.duration(0), 30);
+  EXPECT_EQ(timeline.strings[timeline.overheads.name[0]], "CUDA profiling initialization");
+  EXPECT_THAT(timeline.skipped, ElementsAre(Pair("work of the recorder with impossible times", 1)));
+}
+
 TEST(NsysReader, ReadsTheRankFromTheEnvironment) {
   struct Case {
     const char* environment;

@@ -333,6 +333,12 @@ void NsysTables::add_system_call(const CallRecord& record) {
   }
 }
 
+void NsysTables::add_overhead(const CallRecord& record) {
+  if (!record.time.valid) return skip("work of the recorder with impossible times");
+  timeline_.overheads.time.push_back(record.time.start, record.time.end - record.time.start);
+  timeline_.overheads.name.push_back(name_of(record.name));
+}
+
 void NsysTables::add(const ScheduleRecord& record) {
   if (!record.runs) {
     asleep_since_[record.global_tid] = record.at;

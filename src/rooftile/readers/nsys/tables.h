@@ -37,6 +37,7 @@ class NsysTables {
   void add(const nsys_format::RangeRecord& record);
   // Of threads that call CUDA or have ranges, so after those. By start.
   void add_system_call(const nsys_format::CallRecord& record);
+  void add_overhead(const nsys_format::CallRecord& record);
   void add(const nsys_format::ScheduleRecord& record);
 
  private:
