@@ -121,6 +121,11 @@ Scan read_overheads(const Database& database, const std::function<void(const Cal
   return read_uncorrelated(database, kOverheads, visit);
 }
 
+Scan read_own_overheads(const Database& database,
+                        const std::function<void(const CallRecord&)>& visit) {
+  return read_uncorrelated(database, kOwnOverheads, visit);
+}
+
 Scan read_schedule(const Database& database,
                    const std::function<void(const ScheduleRecord&)>& visit) {
   return scan_table(database, kSchedule, {"start", "globalTid", "isSchedIn"}, [&](const Row& row) {

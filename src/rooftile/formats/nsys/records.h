@@ -24,7 +24,8 @@ inline constexpr std::string_view kWaits = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 inline constexpr std::string_view kRanges = "NVTX_EVENTS";
 inline constexpr std::string_view kSystemCalls = "OSRT_API";
 inline constexpr std::string_view kSchedule = "SCHED_EVENTS";
-inline constexpr std::string_view kOverheads = "PROFILER_OVERHEAD";
+inline constexpr std::string_view kOverheads = "CUPTI_ACTIVITY_KIND_OVERHEAD";
+inline constexpr std::string_view kOwnOverheads = "PROFILER_OVERHEAD";
 
 // Nanoseconds since the start of the session.
 struct Times {
@@ -57,7 +58,7 @@ struct GraphRunRecord : GpuRecord {
   std::int64_t graph = 0;
 };
 
-// CUDA runtime and driver calls; calls of the system; what the recorder itself does.
+// CUDA runtime and driver calls; calls of the system; what CUPTI and the recorder do meanwhile.
 struct CallRecord {
   Times time;
   std::int64_t global_tid = 0, correlation = 0;
@@ -98,6 +99,8 @@ Scan read_system_calls(const Database& database,
 Scan read_schedule(const Database& database,
                    const std::function<void(const ScheduleRecord&)>& visit);
 Scan read_overheads(const Database& database, const std::function<void(const CallRecord&)>& visit);
+Scan read_own_overheads(const Database& database,
+                        const std::function<void(const CallRecord&)>& visit);
 Scan read_waits(const Database& database, const std::function<void(const WaitRecord&)>& visit);
 Scan read_ranges(const Database& database, const std::function<void(const RangeRecord&)>& visit);
 

@@ -32,10 +32,11 @@ using Progress = std::function<void(std::uint64_t, std::uint64_t)>;
 
 constexpr std::string_view kHowToExport =
     "export it with 'nsys export --type sqlite --output trace.sqlite FILE'";
-constexpr std::array<std::string_view, 9> kReadTables{
-    nsys_format::kKernels,     nsys_format::kCopies,   nsys_format::kFills,
-    nsys_format::kGraphRuns,   nsys_format::kCalls,    nsys_format::kRanges,
-    nsys_format::kSystemCalls, nsys_format::kSchedule, nsys_format::kOverheads};
+constexpr std::array<std::string_view, 10> kReadTables{
+    nsys_format::kKernels,     nsys_format::kCopies,      nsys_format::kFills,
+    nsys_format::kGraphRuns,   nsys_format::kCalls,       nsys_format::kRanges,
+    nsys_format::kSchedule,    nsys_format::kSystemCalls, nsys_format::kOverheads,
+    nsys_format::kOwnOverheads};
 
 bool is_own_file(std::string_view path) {
   const std::string name = lower(path);
@@ -120,7 +121,7 @@ std::int64_t read_rows(const Database& database, NsysProcesses& processes, RowPr
   // Each wait repeats a call, so it only counts where calls were not recorded.
   if (!processes.has_calls()) note(nsys_format::kWaits, read_waits(database, adder));
   note(nsys_format::kRanges, read_ranges(database, adder));
-  const std::int64_t events = read;  // these say when threads slept, and what recording cost
+  const std::int64_t events = read;  // these tell what kept threads, not what they did
   const auto known_adder = [&](void (NsysTables::*add)(const nsys_format::CallRecord&)) {
     return [&, add](const nsys_format::CallRecord& record) {
       NsysTables* const tables = processes.known_tables_of(record.global_tid);
@@ -131,6 +132,8 @@ std::int64_t read_rows(const Database& database, NsysProcesses& processes, RowPr
   note(nsys_format::kSystemCalls,
        read_system_calls(database, known_adder(&NsysTables::add_system_call)));
   note(nsys_format::kOverheads, read_overheads(database, known_adder(&NsysTables::add_overhead)));
+  note(nsys_format::kOwnOverheads,
+       read_own_overheads(database, known_adder(&NsysTables::add_overhead)));
   std::vector<nsys_format::ScheduleRecord> schedule;  // in the file by CPU
   note(nsys_format::kSchedule,
        read_schedule(database, [&](const nsys_format::ScheduleRecord& record) {

@@ -88,6 +88,26 @@ TEST(NsysReader, OrdersNames) {  // demangled, mangled, short
   EXPECT_THAT(timeline.skipped, ElementsAre(Pair("names that the table StringIds lacks", 1)));
 }
 
+// Versions and the stream of each thread are written in either order.
+TEST(NsysReader, CallsAreNamedWithoutVersions) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"cudaLaunchKernel_v7000", "cudaLaunchKernel"},
+      {"cudaMemcpyAsync_ptsz_v7000", "cudaMemcpyAsync"},
+      {"cuMemcpyHtoDAsync_v2_ptsz", "cuMemcpyHtoDAsync"},
+      {"cuMemcpyHtoD_v2_ptds_v7000", "cuMemcpyHtoD"},
+      {"cuda_vector", "cuda_vector"},
+      {"cuda_v", "cuda_v"},
+      {"_v2", "_v2"}};
+  for (const auto& [recorded, name] : cases) {
+    const Timeline timeline = timeline_of(
+        with_ids(empty_export() + std::string(kCallsSql) +
+                 fmt::format("INSERT INTO StringIds VALUES(901,'{}');", recorded) +
+                 "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(5,9,0,$T,3,901,0,NULL);"));
+    ASSERT_EQ(timeline.calls.time.size(), 1U) << recorded;
+    EXPECT_EQ(timeline.strings[timeline.calls.name[0]], name) << recorded;
+  }
+}
+
 TEST(NsysReader, ReadsCopiesAndFills) {
   // Ids of Nsight Systems' own tables: kinds 1 HtoD, 2 DtoH, 8 DtoD, 10 PtoP, 11 unified memory
   // HtoD; memory 0 pageable, 1 pinned, 2 device.
@@ -232,6 +252,21 @@ TEST(NsysReader, RanksHaveTheNumbersByWhichProcessesCallTheirGpus) {
   EXPECT_EQ(ranks[1].rank, 1);
 }
 
+// A process that also starts a kernel on another one's GPU keeps its own number.
+TEST(NsysReader, TheGpuThatIsBusiestNumbersARank) {
+  const std::vector<Timeline> ranks = timelines_of(
+      two_gpus("(3,0,10),(2,1,10),(3,0,11),(2,1,11)") + kernel_sql("100,200,0,7,42,$P") +
+      kernel_sql("110,120,1,7,43,$P") + kernel_sql("110,250,1,7,42,$Q") +
+      kernel_sql("110,130,0,7,43,$Q") +
+      with_ids("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(90,91,0,$T,42,3,0,NULL),"
+               "(95,96,0,($Q|5),42,3,0,NULL);"));
+  ASSERT_EQ(ranks.size(), 2U);
+  EXPECT_EQ(ranks[0].rank, 0);
+  EXPECT_EQ(ranks[1].rank, 1);
+  EXPECT_THAT(ranks[0].threads, ElementsAre(HostThread{10, 21}));
+  EXPECT_THAT(ranks[1].threads, ElementsAre(HostThread{11, 5}));
+}
+
 TEST(NsysReader, NumbersNoRanksThatShareAGpu) {
   const std::vector<Timeline> two =
       timelines_of(two_gpus("(2,0,10),(2,0,11)") + kernel_sql("100,200,0,7,42,$Q") +
@@ -322,17 +357,21 @@ TEST(NsysReader, ReadsWhenThreadsSleep) {
   EXPECT_TRUE(timeline.skipped.empty());
 }
 
-TEST(NsysReader, ReadsWhatTheRecorderDid) {
+TEST(NsysReader, ReadsWhatCuptiAndTheRecorderDid) {
   const Timeline timeline = timeline_of(with_ids(
       empty_export() + std::string(kCallsSql) +
       "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(5,9,0,$T,3,5,0,NULL);"
       "CREATE TABLE PROFILER_OVERHEAD(start, end, globalTid, nameId, returnValue);"
       "INSERT INTO StringIds VALUES(901,'CUDA profiling initialization');"
-      "INSERT INTO PROFILER_OVERHEAD VALUES(10,40,$T,901,0),(50,45,$T,901,0),(60,70,NULL,901,0);"));
-  ASSERT_EQ(timeline.overheads.time.size(), 1U);
-  EXPECT_EQ(timeline.overheads.time.start(0), 10);
-  EXPECT_EQ(timeline.overheads.time.duration(0), 30);
-  EXPECT_EQ(timeline.strings[timeline.overheads.name[0]], "CUDA profiling initialization");
+      "INSERT INTO PROFILER_OVERHEAD VALUES(10,40,$T,901,0),(50,45,$T,901,0),(60,70,NULL,901,0);"
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_OVERHEAD(start, end, globalTid, nameId, overheadType);"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_OVERHEAD VALUES(3,4,$T,902,1),(3,4,$T+1,902,1);"
+      "INSERT INTO StringIds VALUES(902,'Lazy Function Loading');"));
+  ASSERT_EQ(timeline.overheads.time.size(), 2U);
+  EXPECT_EQ(timeline.strings[timeline.overheads.name[0]], "Lazy Function Loading");
+  EXPECT_EQ(timeline.overheads.time.start(1), 10);
+  EXPECT_EQ(timeline.overheads.time.duration(1), 30);
+  EXPECT_EQ(timeline.strings[timeline.overheads.name[1]], "CUDA profiling initialization");
   EXPECT_THAT(timeline.skipped, ElementsAre(Pair("work of the recorder with impossible times", 1)));
 }
 
@@ -437,6 +476,20 @@ TEST(NsysReader, SaysWhatIsNoExport) {
   EXPECT_TRUE(is_nsys("a.nsys-rep", "whatever"));
   EXPECT_TRUE(is_nsys("a.db", std::string_view("SQLite format 3\0", 16)));
   EXPECT_FALSE(is_nsys("a.json", "{}"));
+}
+
+TEST(NsysReader, SaysHowToExportARecording) {
+  const std::string path = testing::TempDir() + "run.nsys-rep";
+  std::ofstream(path, std::ios::binary) << "no database";
+  const auto own = read_nsys(path);
+  ASSERT_FALSE(own);
+  EXPECT_EQ(own.error().where, path);
+  EXPECT_THAT(own.error().message,
+              HasSubstr("is a recording in Nsight Systems' own form; export it with 'nsys export"));
+  std::filesystem::remove(path);
+  const auto missing = read_nsys(path);
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().where, path);
 }
 
 // A file may hold views, generated columns and virtual tables under the names of real ones.

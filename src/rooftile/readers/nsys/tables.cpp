@@ -335,6 +335,7 @@ void NsysTables::add_system_call(const CallRecord& record) {
 
 void NsysTables::add_overhead(const CallRecord& record) {
   if (!record.time.valid) return skip("work of the recorder with impossible times");
+  if (!threads_.contains(record.global_tid)) return;
   timeline_.overheads.time.push_back(record.time.start, record.time.end - record.time.start);
   timeline_.overheads.name.push_back(name_of(record.name));
 }
