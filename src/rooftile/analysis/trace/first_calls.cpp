@@ -58,6 +58,9 @@ FirstCalls::FirstCalls(const Timeline& timeline, const Links& links)
     const auto [at, is_new] = first.try_emplace(timeline.gpu.name[row], call);
     if (is_new || start_of(call) < start_of(at->second)) at->second = call;
   }
+  for (std::uint32_t row = 0; row < timeline.gpu.time.size(); ++row) {
+    if (links.leftover[row]) first.erase(timeline.gpu.name[row]);  // it ran before
+  }
   for (const auto& [name, call] : first) {
     calls_.emplace_back(start_of(call), call);
     kernels_.emplace(call, name);
@@ -183,7 +186,8 @@ bool FirstCalls::is_cold() const {
     is_cold_ = false;
     for (std::uint32_t call = 0; call < calls.time.size() && !*is_cold_; ++call) {
       const CallKind kind = links_.kind_of_call(timeline_, call);
-      const bool loads = kind == CallKind::load || kernels_.contains(call);
+      const bool is_first = kind == CallKind::launch && kernels_.contains(call);
+      const bool loads = kind == CallKind::load || is_first;
       is_cold_ = kind == CallKind::start_up || (loads && calls.time.duration(call) >= kLong);
     }
   }

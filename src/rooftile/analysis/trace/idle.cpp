@@ -119,6 +119,7 @@ class GapExplainer {
       explain(gap);
       set_apart_from_launching(gap, first);
     }
+    join_late_starts();
     return std::move(pieces_);
   }
 
@@ -131,6 +132,7 @@ class GapExplainer {
   void explain_by_host(const Gap& gap, std::uint32_t call);
   Nanoseconds explain_by_waits(Nanoseconds start, Nanoseconds end, IdleCause otherwise);
   void explain_queued(Nanoseconds start, Nanoseconds end, IdleCause usual, std::uint32_t call);
+  void join_late_starts();
   std::uint32_t wait_right_before(Nanoseconds called) const;
 
   // When the GPU had work in its queue: a launch that waited there, behind other work and not for
@@ -219,7 +221,8 @@ class GapExplainer {
   std::vector<Nanoseconds> leads_;  // times at which the host is ahead of the GPU, sorted
   Credits credits_;
   Cover idle_;
-  std::size_t next_ = 0;  // the first wait that is not over
+  std::size_t next_ = 0;          // the first wait that is not over
+  std::vector<Window> restarts_;  // of a GPU that began anew
   std::vector<IdlePiece> pieces_;
 };
 
@@ -388,6 +391,7 @@ void GapExplainer::explain_queued(Nanoseconds start, Nanoseconds end, IdleCause 
   // A GPU that ran out of work for the host's wait takes longer to begin anew.
   const std::uint32_t wait = wait_right_before(timeline_.calls.time.start(call));
   if (wait != kNone && end - start <= kLongestRestart) {
+    restarts_.push_back({start, end});
     pieces_.push_back({start, end, waits_[wait].cause, wait});
     return;
   }
@@ -397,6 +401,21 @@ void GapExplainer::explain_queued(Nanoseconds start, Nanoseconds end, IdleCause 
   }
   const bool waits_for_gpu = 2 * other_gpus_.within(start, end) >= end - start;
   add_work(start, end, waits_for_gpu ? IdleCause::between_kernels : IdleCause::unrecorded_work);
+}
+
+// Where launched work starts late behind no wait, too, and for longer in all, waits are not why.
+void GapExplainer::join_late_starts() {
+  Nanoseconds late = 0, restarting = 0;
+  for (const IdlePiece& piece : pieces_) {
+    if (piece.cause == IdleCause::unrecorded_work) late += piece.end - piece.start;
+  }
+  for (const Window& restart : restarts_) restarting += restart.span();
+  if (late <= restarting) return;
+  for (IdlePiece& piece : pieces_) {
+    const auto restart = std::ranges::lower_bound(restarts_, piece.start, {}, &Window::start);
+    if (restart == restarts_.end() || restart->start != piece.start) continue;
+    piece = {piece.start, piece.end, IdleCause::unrecorded_work, kNone};
+  }
 }
 
 }  // namespace

@@ -474,18 +474,20 @@ kernel 7 850us 50us b corr=2
 
 // The recorder asks for memory, and goes on in the launch behind it.
 TEST(Idle, ALongLaunchBehindTheRecordersWorkIsTheRecorders) {
-  const auto of_profiler = [](const std::string& launch) {
+  const auto of_profiler = [](const std::string& launch, const std::string& loading = "") {
     return explain(
                "call main 0us 5us cudaLaunchKernel corr=1\nkernel 7 10us 90us a corr=1\n"
                "overhead 150us 200us Activity Buffer Request\ncall main 400us " +
-               launch +
-               " cudaLaunchKernel corr=2\nkernel 7 1ms 50us a corr=2\n"
+               launch + " cudaLaunchKernel corr=2\n" + loading +
+               "kernel 7 1ms 50us a corr=2\n"
                "repeat 3 every 100us\ncall main 1010us 5us cudaLaunchKernel corr=3\n"
                "kernel 7 1060us 50us a corr=3\nend\n")
         .causes.at(IdleCause::profiler);
   };
   EXPECT_EQ(of_profiler("590us"), 200'000 + 590'000);
   EXPECT_EQ(of_profiler("90us"), 200'000);
+  EXPECT_EQ(of_profiler("590us", "overhead 450us 500us Runtime Triggered Module Loading\n"),
+            200'000);
 }
 
 // Each of two kernels that run once takes its operator 300 us to launch, other operators take 10.
@@ -509,6 +511,26 @@ kernel 7 3310us 20us conv_b corr=2
 )";
   EXPECT_EQ(explain(start + usual + once).causes.at(IdleCause::module_loading), 600'000);
   EXPECT_FALSE(explain(usual + once).causes.contains(IdleCause::module_loading));
+}
+
+// Between two steps of a program whose first kernels were launched before the recording: a loader
+// without a name, and a copy that takes long.
+TEST(Idle, AKernelThatRanBeforeTheRecordingIsNotLoaded) {
+  const auto loading = [](const std::string& before) {
+    return explain("kernel 7 0us 2ms " + before + R"( corr=900
+call main 100us 5us cudaDeviceSynchronize
+call main 500ms 30ms cudaMemcpyAsync corr=1
+copy 7 500ms 30ms HtoD pageable corr=1
+call main 531ms 5us cudaLaunchKernel corr=2
+kernel 7 531.01ms 20us ampere_sgemm_128x64_nn corr=2
+call main 700ms 5us cudaLaunchKernel corr=3
+kernel 7 700.01ms 20us ampere_sgemm_128x128_nn corr=3
+call main 701ms 5us cudaLaunchKernel corr=4
+kernel 7 701.01ms 20us ampere_sgemm_128x128_nn corr=4
+)")
+        .causes.contains(IdleCause::module_loading);
+  };
+  EXPECT_FALSE(loading("ampere_sgemm_128x64_nn"));
 }
 
 // The first allocation creates CUDA's context.

@@ -67,18 +67,51 @@ std::optional<TraceDevice> device_of(const Timeline& timeline, std::int32_t id) 
   return are_equal ? std::optional(devices.front()) : std::nullopt;
 }
 
-// From the first start to the last end on the GPU, of what was launched in the recording, and on
-// to the end of what a function of the program does with it, which Python stacks tell from the
-// program's end.
+bool is_set_up(IdleCause cause) {
+  return is_recorders(cause) || cause == IdleCause::start_up || cause == IdleCause::module_loading;
+}
+
+bool is_any(IdleCause /*cause*/) { return true; }
+
+bool is_of_host(IdleCause cause) {
+  return cause == IdleCause::host_work || cause == IdleCause::asleep ||
+         cause == IdleCause::data_loading;
+}
+
+// Idle time in the window of the causes that count.
+Nanoseconds within(const std::vector<IdlePiece>& pieces, const Window& window,
+                   bool (*counts)(IdleCause)) {
+  Nanoseconds sum = 0;
+  for (const IdlePiece& piece : pieces) {
+    const Nanoseconds length =
+        std::min(piece.end, window.end) - std::max(piece.start, window.start);
+    if (counts(piece.cause) && length > 0) sum += length;
+  }
+  return sum;
+}
+
+// From the first start to the last end on the GPU, of what was launched in the recording, with the
+// host's work between that and what was launched before; and on to the end of what a function of the
+// program does with it, which Python stacks tell from the program's end.
 Window part_with_work(const Timeline& timeline, const Links& links, const GpuTrack& track,
                       const std::vector<IdlePiece>& pieces, const Window& whole) {
   Window part{whole.end, whole.start};
+  Nanoseconds before = whole.start;  // end of what was launched before the recording
   for (const std::uint32_t row : track.rows) {
-    if (links.leftover[row]) continue;
+    const Nanoseconds end = timeline.gpu.time.end(row);
+    if (links.leftover[row]) {
+      before = std::max(before, end);
+      continue;
+    }
     part.start = std::min(part.start, timeline.gpu.time.start(row));
-    part.end = std::max(part.end, timeline.gpu.time.end(row));
+    part.end = std::max(part.end, end);
   }
   if (part.start >= part.end) return whole;
+  // A program that was at work already, and then at something else, does not start.
+  const Window pause{before, part.start};
+  if (before > whole.start && 2 * within(pieces, pause, is_of_host) > pause.span()) {
+    part.start = pause.start;
+  }
   const bool has_stacks = timeline.python.time.size() > 0;
   for (const IdlePiece& piece : pieces) {
     const bool is_of_program = piece.cause == IdleCause::host_work && has_stacks;
@@ -105,24 +138,6 @@ Window host_part(const Timeline& timeline, const Links& links, const GpuTrack& t
   }
   host.end = std::min(host.end, part.end);
   return host;
-}
-
-bool is_set_up(IdleCause cause) {
-  return is_recorders(cause) || cause == IdleCause::start_up || cause == IdleCause::module_loading;
-}
-
-bool is_any(IdleCause /*cause*/) { return true; }
-
-// Idle time in the window of the causes that count.
-Nanoseconds within(const std::vector<IdlePiece>& pieces, const Window& window,
-                   bool (*counts)(IdleCause)) {
-  Nanoseconds sum = 0;
-  for (const IdlePiece& piece : pieces) {
-    const Nanoseconds length =
-        std::min(piece.end, window.end) - std::max(piece.start, window.start);
-    if (counts(piece.cause) && length > 0) sum += length;
-  }
-  return sum;
 }
 
 Nanoseconds set_up_within(const std::vector<IdlePiece>& pieces, const Window& window) {
@@ -391,8 +406,12 @@ TraceSummary summarize(const Timeline& timeline) {
   StepsApart apart;
   if (has_steps) apart = set_apart(marks, bounds, timeline, track, pieces, lost);
   const Window window{bounds.front(), bounds.back()};
-  const Window host_window = has_steps ? Window{marks.steps.front().start, marks.steps.back().end}
-                                       : host_part(timeline, links, track, waits, work);
+  Window host_window = has_steps ? Window{marks.steps.front().start, marks.steps.back().end}
+                                 : host_part(timeline, links, track, waits, work);
+  // What it launches then has no work in the recording that would wait for it.
+  if (!has_steps && summary.lost_launches > 0) {
+    host_window.end = std::clamp(lost.from, host_window.start + 1, host_window.end);
+  }
   summary.time = window == whole ? summary.whole
                                  : breakdown(window, split_busy(timeline, track, window), pieces);
   summary.time.awaited_communication = to_seconds(covered(communication, held_up, window));

@@ -224,6 +224,21 @@ kernel 7 70.02ms 1ms {1} corr=3
   EXPECT_NEAR(us(own.at(IdleCause::host_work)), 8'980 + 48'000, 100);
 }
 
+// It copies the input just before.
+TEST(Summarize, ACopyMayStandBeforeTheFirstLaunch) {
+  const TraceSummary summary = summary_of(R"(
+call main 0ms 9ms cudaLaunchKernel corr=1
+kernel 7 10ms 1ms fill corr=1
+call main 59ms 5us cudaMemcpyAsync corr=2
+copy 7 59.02ms 5us HtoD bytes=4096 corr=2
+call main 60ms 10us cudaLaunchKernel corr=3
+kernel 7 60.02ms 1ms ampere_sgemm_128x64_nn corr=3
+call main 70ms 10us cudaLaunchKernel corr=4
+kernel 7 70.02ms 1ms ampere_sgemm_128x64_nn corr=4
+)");
+  EXPECT_NEAR(us(summary.time.idle_by_cause.at(IdleCause::module_loading)), 9'000 + 48'000, 100);
+}
+
 // The host takes as long before each launch of the kernel: the first is nothing special.
 TEST(Summarize, WhatComesBackBeforeEachLaunchIsNoFirstCall) {
   const auto causes = summary_of(R"(
@@ -231,7 +246,7 @@ call main 0ms 9ms cudaLaunchKernel corr=1
 kernel 7 10ms 1ms fill corr=1
 repeat 4 every 5ms
 call main 15ms 10us cudaLaunchKernel corr=2
-kernel 7 15.02ms 1ms gemm corr=2
+kernel 7 15.02ms 1ms ampere_sgemm_128x64_nn corr=2
 end
 )")
                           .time.idle_by_cause;
@@ -754,6 +769,29 @@ end
   EXPECT_FALSE(first_apart(20));
 }
 
+// Behind the first step, a slow one that takes less than two of the others is one of them.
+TEST(Summarize, AfterTheFirstStepOnlyTwiceAsLongOnesAreSetApart) {
+  const auto steps_apart = [](int second) {
+    const TraceSummary summary = summary_of(fmt::format(R"(
+mark main 0ms 60ms ProfilerStep#0
+call main 1ms 10us cudaLaunchKernel corr=1
+kernel 7 1.01ms 10.9ms sgemm corr=1
+mark main 60ms {0}ms ProfilerStep#1
+call main 61ms 10us cudaLaunchKernel corr=2
+kernel 7 61.01ms 10.9ms sgemm corr=2
+repeat 5 every 12ms
+mark main {1}ms 12ms ProfilerStep#{{i}}
+call main {2}ms 10us cudaLaunchKernel corr=3
+kernel 7 {2}.01ms 10.9ms sgemm corr=3
+end
+)",
+                                                        second, 60 + second, 61 + second));
+    return summary.steps.first_apart ? summary.steps.first_apart->steps : 0;
+  };
+  EXPECT_EQ(steps_apart(18), 1);
+  EXPECT_EQ(steps_apart(30), 2);
+}
+
 // The GPU still has work from before in its queue, the host launches without waiting for anything.
 TEST(Summarize, AFirstStepThatIsMuchShorterIsSetApart) {
   const TraceSummary summary = summary_of(R"(
@@ -814,6 +852,27 @@ end
   EXPECT_EQ(summary.unjudged[0].name, "evaluate");
   EXPECT_EQ(summary.unjudged[0].kernels, 4);
   EXPECT_NEAR(us(summary.unjudged[0].kernel_time), 32'000, 1e-3);
+}
+
+TEST(Summarize, TheEightLongestRangesBesideTheStepsAreNamed) {
+  std::string text = R"(
+repeat 3 every 12ms
+mark main 0ms 12ms ProfilerStep#{i}
+call main 1ms 10us cudaLaunchKernel corr=1
+kernel 7 1.01ms 10ms sgemm corr=1
+end
+)";
+  for (int phase = 1; phase <= 10; ++phase) {
+    const int at = 20 + 20 * phase;
+    text += fmt::format(
+        "mark main {0}ms 18ms phase{1}\ncall main {0}.01ms 10us cudaLaunchKernel corr={0}\n"
+        "kernel 7 {0}.03ms {1}ms sgemm corr={0}\n",
+        at, phase);
+  }
+  const TraceSummary summary = summary_of(text);
+  ASSERT_EQ(summary.unjudged.size(), 8U);
+  EXPECT_EQ(summary.unjudged.front().name, "phase10");
+  EXPECT_EQ(summary.unjudged.back().name, "phase3");
 }
 
 // What autograd's thread launches while a step's range lasts is that step's too.
@@ -972,6 +1031,20 @@ kernel 7 1020us 500us sgemm corr=1
   EXPECT_TRUE(summary.collectives.empty());
 }
 
+// The recording begins within a step; a loader without a name comes before the next one.
+TEST(Summarize, ThePauseBehindWorkFromBeforeIsTheHosts) {
+  std::string text = "repeat 20 every 1ms\nkernel 7 0ms 1ms old corr=700\nend\n";
+  for (int i = 0; i < 20; ++i) {
+    text += fmt::format(
+        "call main {}us 5us cudaLaunchKernel corr={}\nkernel 7 {}us 90us sgemm corr={}\n",
+        500'000 + 100 * i, i + 1, 500'006 + 100 * i, i + 1);
+  }
+  const TraceSummary summary = summary_of(text.c_str());
+  EXPECT_NEAR(us(summary.time.span), 501'996 - 20'000, 1e-3);
+  EXPECT_NEAR(us(summary.time.idle_by_cause.at(IdleCause::host_work)), 480'000, 100);
+  EXPECT_NEAR(us(summary.before), 20'000, 1e-3);
+}
+
 // The first wait is for a kernel from before, the second is the profiler's own.
 TEST(Summarize, WaitsOfTheRecorderAreNotThePrograms) {
   const TraceSummary summary = summary_of(R"(
@@ -1080,17 +1153,33 @@ kernel 7 501.1ms )" + kernel +
   EXPECT_NEAR(us(rounds("1ms", "990us").time.span), 521'090 - 500'000, 1e-3);
 }
 
-// A check, ten seconds of the host, and then what is measured.
-TEST(Summarize, OneLongPauseIsNotJudged) {
-  const auto rounds = [](const std::string& first) {
-    return summary_of(first + R"(
+// A module that is loaded behind nearly all of the work divides nothing.
+TEST(Summarize, WithoutStepsALateSetUpIsJudgedToo) {
+  const TraceSummary summary = summary_of(R"(
+repeat 20 every 2ms
 call main 0ms 5us cudaLaunchKernel corr=1
 kernel 7 0.1ms 1ms a corr=1
-repeat 40 every 2ms
-call main 10000ms 5us cudaLaunchKernel corr=2
-kernel 7 10000.1ms 1ms a corr=2
 end
+call main 40ms 1000ms cuModuleLoadData
+call main 1041ms 5us cudaLaunchKernel corr=2
+kernel 7 1041.1ms 1ms a corr=2
 )");
+  EXPECT_NEAR(us(summary.time.span), 1'042'000, 1e-3);
+}
+
+// A check, ten seconds of the host, and then what is measured.
+TEST(Summarize, OneLongPauseIsNotJudged) {
+  const auto rounds = [](const std::string& first, const std::string& kernel = "a",
+                         int count = 40) {
+    return summary_of(first + fmt::format(R"(
+call main 0ms 5us cudaLaunchKernel corr=1
+kernel 7 0.1ms 1ms a corr=1
+repeat {} every 2ms
+call main 10000ms 5us cudaLaunchKernel corr=2
+kernel 7 10000.1ms 1ms {} corr=2
+end
+)",
+                                          count, kernel));
   };
   const TraceSummary summary = rounds("");
   EXPECT_NEAR(us(summary.time.span), 79'100, 200);
@@ -1099,6 +1188,9 @@ end
   // What is left behind a long set-up is judged by what it holds.
   const TraceSummary cold = rounds("call main 2ms 9990ms cuModuleLoadData\n");
   EXPECT_NEAR(us(cold.time.span), 10'079'100, 200);
+  // Kernels that do not repeat, or few of them, are no program's rounds.
+  EXPECT_NEAR(us(rounds("", "k{i}").time.span), 10'079'100, 200);
+  EXPECT_NEAR(us(rounds("", "a", 19).time.span), 10'037'100, 200);
 }
 
 // Twelve tensors are copied before the first kernel, into memory that is allocated for them.

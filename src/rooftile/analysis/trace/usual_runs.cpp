@@ -71,6 +71,7 @@ class UsualRuns {
   bool are_shorter_after_more_work(const ActivityRows& rows) const;
   void find_collectives();
   void find_without_size(const ActivityRows& rows, std::string_view kernel);
+  bool moves_more(std::uint32_t row, const ActivityRows& others) const;
   void set_beyond_of_few(const ActivityRows& rows, double times, Nanoseconds least);
   void find_kernels();
   void find_kernels_alike(const ActivityRows& rows);
@@ -85,15 +86,25 @@ class UsualRuns {
   std::vector<Nanoseconds> beyond_;  // by GPU activity
   std::unordered_map<std::uint32_t, Nanoseconds>
       worked_;  // before a collective, since the last one
+  std::unordered_map<std::uint32_t, Nanoseconds>
+      followed_;  // the longest kernel between a collective and the next one
 };
 
 void UsualRuns::find_own_work() {
-  Nanoseconds sum = 0;
+  Nanoseconds sum = 0, longest = 0;
+  std::uint32_t last = kNone;  // collective
   for (std::size_t i = 0; i < track_.rows.size(); ++i) {
-    if (track_.classes[i] == GpuClass::compute) sum += duration(track_.rows[i]);
+    if (track_.classes[i] == GpuClass::compute) {
+      sum += duration(track_.rows[i]);
+      longest = std::max(longest, duration(track_.rows[i]));
+    }
     if (track_.classes[i] != GpuClass::communication) continue;
     worked_[track_.rows[i]] = std::exchange(sum, 0);
+    if (last != kNone) followed_[last] = longest;
+    last = track_.rows[i];
+    longest = 0;
   }
+  if (last != kNone) followed_[last] = longest;
 }
 
 // Runs that take less time the more this rank did before them wait for the others.
@@ -146,6 +157,14 @@ bool are_alike(std::vector<Nanoseconds> times) {
   return false;
 }
 
+// Whether what works on a collective's data takes far longer than behind the others: it is larger.
+bool UsualRuns::moves_more(std::uint32_t row, const ActivityRows& others) const {
+  constexpr Nanoseconds kFarMore = 5;  // times
+  std::vector<Nanoseconds> behind;
+  for (const std::uint32_t other : others) behind.push_back(followed_.at(other));
+  return followed_.at(row) > kFarMore * median(std::move(behind));
+}
+
 // What a few runs take beyond the median, of those that take so many times as long.
 void UsualRuns::set_beyond_of_few(const ActivityRows& rows, double times, Nanoseconds least) {
   const Nanoseconds usual = quantile_of(rows, 0.5);
@@ -155,9 +174,12 @@ void UsualRuns::set_beyond_of_few(const ActivityRows& rows, double times, Nanose
     if (is_long && duration(row) - usual >= least) few.push_back(row);
   }
   if (kFew * few.size() > rows.size() + 1) return;
+  const bool is_collective = names_.class_of(rows.front()) == GpuClass::communication;
+  if (is_collective) {
+    std::erase_if(few, [&](std::uint32_t row) { return moves_more(row, rows); });
+  }
   std::vector<Nanoseconds> lengths;
   for (const std::uint32_t row : few) lengths.push_back(duration(row));
-  const bool is_collective = names_.class_of(rows.front()) == GpuClass::communication;
   if (is_collective || !are_alike(std::move(lengths))) set_beyond(few, usual);
 }
 

@@ -76,6 +76,24 @@ TEST(UsualRuns, WithinAMachineALinkBoundsWhatATransferTakes) {
   EXPECT_NEAR(waiting("NVIDIA-H100-PCIe", 8), 0, 1e-3);
 }
 
+// Without sizes one of many takes a hundred times as long: it waits, unless what works on its data
+// takes as much longer.
+TEST(UsualRuns, OneLongRunOfUnknownSizeMayMoveMore) {
+  const auto waiting = [](int copied_us) {
+    std::string text;
+    for (int i = 0; i < 8; ++i) {
+      const int length = i == 7 ? 400'000 : 3'000;
+      text += fmt::format(
+          "kernel 20 {}us {}us ncclDevKernel_AllGather_RING_LL(all)\n"
+          "kernel 7 {}us {}us CatArrayBatchedCopy\n",
+          i * 5'000, length, i * 5'000 + length, i == 7 ? copied_us : 90);
+    }
+    return us_of(summary_of_runs(text).time.rank_waiting);
+  };
+  EXPECT_NEAR(waiting(90), 397'000, 1e-3);
+  EXPECT_NEAR(waiting(9'000), 0, 1e-3);
+}
+
 TEST(UsualRuns, WaitingBesideComputationCostsNothing) {
   const TraceSummary summary = summary_of_runs(all_reduce(0, 400, 1'000'000) +
                                                "kernel 7 1000us 2200us ampere_sgemm_128x64_nn\n" +

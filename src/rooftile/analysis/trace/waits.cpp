@@ -51,7 +51,7 @@ void add_call_waits(const Timeline& timeline, const Links& links, std::vector<Ho
     const bool is_of_copy = copying_op != kNone && links.call_op[call] == copying_op;
     if (cause == IdleCause::synchronization && is_of_copy) cause = IdleCause::copy;
     waits.push_back({timeline.calls.time.start(call), timeline.calls.time.end(call), cause, thread,
-                     true, call, 0});
+                     true, call});
   }
 }
 
@@ -69,7 +69,7 @@ void add_range_waits(const Timeline& timeline, const Links& links, std::vector<H
     const std::uint16_t thread = timeline.ops.thread[op];
     if (!cause || thread >= links.launches.size() || !links.launches[thread]) continue;
     waits.push_back(
-        {timeline.ops.time.start(op), timeline.ops.time.end(op), *cause, thread, false, op, 0});
+        {timeline.ops.time.start(op), timeline.ops.time.end(op), *cause, thread, false, op});
   }
 }
 
@@ -84,7 +84,7 @@ void add_compilations(const Timeline& timeline, const Links& links, std::vector<
     if (!compiles[python.name[row]]) continue;
     if (thread >= links.launches.size() || !links.launches[thread]) continue;
     waits.push_back({python.time.start(row), python.time.end(row), IdleCause::module_loading,
-                     thread, false, kNone, 0});
+                     thread, false, kNone});
   }
 }
 
@@ -120,7 +120,7 @@ void add_captures(const Timeline& timeline, const Links& links, std::vector<Host
       recording.begun = is_prepared ? recording.waited : start;
     } else if (kind == CaptureCall::end && recording.begun >= 0) {
       waits.push_back({recording.begun, calls.time.end(call), IdleCause::module_loading,
-                       calls.thread[call], false, kNone, 0});
+                       calls.thread[call], false, kNone});
       recording = {};
     } else if (recording.launched < 0 && is_launch(links.kind_of_call(timeline, call))) {
       recording.launched = start;
@@ -132,8 +132,9 @@ void add_captures(const Timeline& timeline, const Links& links, std::vector<Host
 // kind is not known, or the program causes it.
 std::optional<IdleCause> overhead_cause(std::string_view name) {
   constexpr std::array kLoading{"module loading", "function loading", "driver compiler"};
-  constexpr std::array kRecorders{"buffer flush", "buffer request",   "instrumentation", "resource",
-                                  "profiling",    "chunk allocation", "tls allocation"};
+  constexpr std::array kRecorders{"buffer flush",   "buffer request", "instrumentation",
+                                  "resource",       "initialization", "chunk allocation",
+                                  "tls allocation", "profiling"};
   const std::string text = lower(name);
   const auto has = [&](std::string_view part) { return contains(text, part); };
   if (std::ranges::any_of(kLoading, has)) return IdleCause::module_loading;
@@ -162,6 +163,20 @@ bool holds_recorder(const Launch& launch, Nanoseconds end, Nanoseconds usual) {
          launch.duration() > kFarLonger * usual;
 }
 
+// When CUDA loads or compiles, as CUPTI says.
+Cover loading_time(const Timeline& timeline) {
+  const Overheads& overheads = timeline.overheads;
+  std::vector<Window> windows;
+  for (std::uint32_t row = 0; row < overheads.time.size(); ++row) {
+    if (overhead_cause(timeline.strings[overheads.name[row]]) != IdleCause::module_loading)
+      continue;
+    windows.push_back({overheads.time.start(row), overheads.time.end(row)});
+  }
+  Cover cover;
+  for (const Window& window : united(std::move(windows))) cover.add(window.start, window.end);
+  return cover;
+}
+
 // Overhead during which no launch is called holds up the next one.
 void add_overheads(const Timeline& timeline, const Links& links, std::vector<HostWait>& waits) {
   const Overheads& overheads = timeline.overheads;
@@ -174,14 +189,16 @@ void add_overheads(const Timeline& timeline, const Links& links, std::vector<Hos
   }
   std::ranges::sort(launches, {}, &Launch::at);
   const Nanoseconds usual = median_duration(launches);
+  const Cover loading = loading_time(timeline);
   for (std::uint32_t row = 0; row < overheads.time.size(); ++row) {
     const auto cause = overhead_cause(timeline.strings[overheads.name[row]]);
     const Window time{overheads.time.start(row), overheads.time.end(row)};
     const auto next = std::ranges::upper_bound(launches, time.start, {}, &Launch::at);
     if (!cause || next == launches.end() || next->at < time.end) continue;
-    waits.push_back({time.start, time.end, *cause, next->thread, false, kNone, 0});
-    if (*cause == IdleCause::profiler && holds_recorder(*next, time.end, usual)) {
-      waits.push_back({next->at, next->end, *cause, next->thread, false, kNone, 0});
+    waits.push_back({time.start, time.end, *cause, next->thread, false, kNone});
+    const bool loads = 2 * loading.within(next->at, next->end) > next->duration();
+    if (*cause == IdleCause::profiler && !loads && holds_recorder(*next, time.end, usual)) {
+      waits.push_back({next->at, next->end, *cause, next->thread, false, kNone});
     }
   }
 }

@@ -66,6 +66,8 @@ and around layers without such kernels stay. What other kernels or the host hide
 - Operations without channels_last support convert back. Look for `view` and `reshape` that assume
   NCHW, and convert with `.to`, not `.contiguous`, where C, or H and W, are 1.
 - 1-D convolutions have no such memory format.
+- Recordings: not reported where convolutions take less than a twentieth, or run on CUDA cores, which
+  channels_last makes slower.
 - Scripts: not reported with an option for it, `torch.compile`, grouped convolutions or transformers.
 
 ## Evidence
