@@ -232,6 +232,7 @@ struct AttentionConstants {
 struct RecurrentConstants {
   Seconds step;             // pointwise work and launch of one step, standard algorithm
   Seconds persistent_step;  // grid-wide barrier of one step
+  Seconds small_step;       // of one step within a block, beside its math
   double persistent_math_efficiency = 1;
   Interval step_interval;  // of `step`
   Interval interval;

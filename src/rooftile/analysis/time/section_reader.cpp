@@ -362,6 +362,7 @@ void read_constants(SectionReader& reader, StreamConstants& constants) {
 void read_constants(SectionReader& reader, RecurrentConstants& constants) {
   reader.quantity("step_s", constants.step);
   reader.quantity("persistent_step_s", constants.persistent_step);
+  reader.quantity("small_step_s", constants.small_step);
   reader.number("persistent_math_efficiency", constants.persistent_math_efficiency, 0.01, 1);
   reader.interval("step_measured_over_predicted", constants.step_interval);
   reader.interval("measured_over_predicted", constants.interval);
