@@ -96,6 +96,15 @@ class Follower {
     add(name, statement.value);
   }
 
+  // options.setdefault("workers", 4)
+  void set_default(const Call& call) {
+    if (call.arguments.size() != 2) return;
+    const Expr& key = *call.arguments[0].value;
+    if (key.kind == ExprKind::text && item(key.word()) == nullptr) {
+      add(key.word(), call.arguments[1].value);
+    }
+  }
+
   bool take_literal(const Expr& dict, int depth) {
     bool all = true;
     for (std::size_t i = 0; i + 1 < dict.children().size(); i += 2) {
@@ -198,8 +207,10 @@ class Follower {
         } else if (is_member_of(target, variable)) {
           set_item(target.word(), *statement);
         }
-      } else if (const Call* update = update_of(*statement, variable)) {
+      } else if (const Call* update = change_of(*statement, variable, "update")) {
         all = take_call(*update, depth + 1) && all;
+      } else if (const Call* usual = change_of(*statement, variable, "setdefault")) {
+        set_default(*usual);
       }
     }
     return found ? std::optional(all) : std::nullopt;
@@ -293,11 +304,12 @@ class Follower {
            target.children()[0]->kind == ExprKind::name && target.children()[0]->word() == variable;
   }
 
-  static const Call* update_of(const Statement& statement, std::string_view variable) {
+  static const Call* change_of(const Statement& statement, std::string_view variable,
+                               std::string_view method) {
     const Expr* value = statement.value;
     if (statement.kind != StatementKind::expression || value == nullptr) return nullptr;
     const Call* call = value->call();
-    const bool matches = call != nullptr && call->method == "update" && call->receiver != nullptr &&
+    const bool matches = call != nullptr && call->method == method && call->receiver != nullptr &&
                          call->receiver->word() == variable;
     return matches ? call : nullptr;
   }

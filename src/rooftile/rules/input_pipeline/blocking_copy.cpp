@@ -96,8 +96,7 @@ bool is_there_already(const source::SourceFacts& facts, const source::Expr* valu
              const bool copies = source::copies_to_device(facts, *part.call());
              return copies ? SourceStep::found : SourceStep::receiver;
            }
-           const bool is_passed =
-               part.statement == nullptr || part.statement->function != value->statement->function;
+           const bool is_passed = part.statement->function != value->statement->function;
            return is_passed ? SourceStep::stop : SourceStep::go_on;
          });
 }
@@ -113,7 +112,9 @@ bool is_new(const source::SourceFacts& facts, const source::Expr& value) {
       return is_followed ? SourceStep::go_on : SourceStep::stop;
     }
     const bool is_made = is_one_of(call->name, {"torch.zeros", "torch.ones", "torch.full",
-                                                "torch.empty", "torch.arange"}) ||
+                                                "torch.empty", "torch.arange", "torch.stack",
+                                                "torch.cat", "torch.lerp", "torch.where"}) ||
+                         call->name.starts_with("torch.nn.functional.") ||
                          (call->target == nullptr &&
                           contains_any(lower(call->method), {"token", "processor", "encode"}));
     if (is_made) return SourceStep::found;
@@ -298,7 +299,7 @@ Finding finding_for(const source::Call& copy, const source::Call& loader) {
 const source::Call* pinned_loader_of(const source::SourceFacts& facts, const Loaders& loaders,
                                      const source::Call& copy) {
   const source::Expr* value = copied_value(facts, copy);
-  if (value == nullptr || copy.statement == nullptr) return nullptr;
+  if (value == nullptr) return nullptr;
   if (!source::is_in_step_loop(facts, copy)) return nullptr;
   const source::Call* loader = source::loader_of(facts, value);
   // An own class around the loader is not it.

@@ -37,7 +37,7 @@ using namespace source;
 // that trains: one pass to look at.
 bool surrounds_no_training(const Call& call) {
   const Statement* around = call.statement;
-  if (around == nullptr || around->kind != StatementKind::with_) return false;
+  if (around->kind != StatementKind::with_) return false;
   constexpr int kFewLevels = 3;
   const auto runs_backward = [](const Call& inner) {
     return inner.method == "backward" || inner.method == "manual_backward" ||
@@ -59,9 +59,11 @@ std::vector<Finding> find(const SourceFacts& facts) {
                               "torch.autograd.anomaly_mode.detect_anomaly"})) {
     const bool is_switch = call->method == "set_detect_anomaly";
     if (is_switch && !facts.argument(*call, "mode", 0).is_true()) continue;
-    if (!is_switch && surrounds_no_training(*call)) continue;
+    const bool is_alone = call->statement->value == call->expr;
+    // A context manager that nothing enters does nothing.
+    const bool is_left = is_alone && call->statement->kind == StatementKind::expression;
+    if (!is_switch && (is_left || surrounds_no_training(*call))) continue;
     Fix fix{"Remove it once the NaN is found, or put it behind a debug flag", Exactness::bit_exact};
-    const bool is_alone = call->statement != nullptr && call->statement->value == call->expr;
     if (is_switch && is_alone) add_edit(remove_statement(*call->statement), fix);
     Finding finding = finding_at(
         *call,
