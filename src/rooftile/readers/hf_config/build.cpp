@@ -152,6 +152,9 @@ class TowerBuilder {
   }
 
   void operator()(const Pointwise& part) {
+    require(static_cast<double>(shape_.rows()) * static_cast<double>(part.width) <= kMaxTensor,
+            part.path);
+    if (out_.error()) return;
     current_ = out_.add(part.path, Elementwise{part.fn, shape_.rows() * part.width, part.inputs},
                         {current_});
   }
