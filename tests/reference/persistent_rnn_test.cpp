@@ -65,9 +65,11 @@ TEST(PersistentRnn, NeverForPackedSequencesOrProjections) {
     Recurrent packed = recurrent(c);
     packed.packed = true;
     EXPECT_EQ(cudnn_rnn_algorithm(packed, c.dtype, gpu(80, 108)), RnnChoice{});
-    Recurrent projected = recurrent(c);
-    projected.projection = 64;
-    EXPECT_EQ(cudnn_rnn_algorithm(projected, c.dtype, gpu(80, 108)), RnnChoice{});
+    for (const std::int64_t size : {1, 64}) {
+      Recurrent projected = recurrent(c);
+      projected.projection = size;
+      EXPECT_EQ(cudnn_rnn_algorithm(projected, c.dtype, gpu(80, 108)), RnnChoice{}) << size;
+    }
   }
 }
 

@@ -155,13 +155,15 @@ TEST(BatchCurve, EndsAtBatchesInUse) {
 }
 
 TEST(BatchCurve, LessThanAThirdIsNoBetterInTrainingAFifth) {
-  BatchCurve quarter{{point(1, 10), point(2, 15), point(4, 30)}};  // less per sample
-  EXPECT_FALSE(find_better_batch(quarter));
-  quarter.mode = Mode::training;
-  EXPECT_TRUE(find_better_batch(quarter));
-  // Per sample 10 and 8.5 s.
-  EXPECT_FALSE(
-      find_better_batch({{point(1, 10), point(2, 17), point(4, 34)}, false, Mode::training}));
+  // From 10 s per sample to `each`.
+  const auto is_better = [](double each, Mode mode) {
+    const BatchCurve curve{{point(1, 10), point(2, 2 * each), point(4, 4 * each)}, false, mode};
+    return find_better_batch(curve).has_value();
+  };
+  EXPECT_TRUE(is_better(6.6, Mode::inference));
+  EXPECT_FALSE(is_better(6.7, Mode::inference));
+  EXPECT_TRUE(is_better(7.9, Mode::training));
+  EXPECT_FALSE(is_better(8.1, Mode::training));
   EXPECT_FALSE(find_better_batch({}));
 }
 

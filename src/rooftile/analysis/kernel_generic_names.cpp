@@ -100,7 +100,7 @@ KernelClass triton_task(std::string_view function) {
   if (kind == "triton_red_" || kind == "triton_per_") {
     return find_task(function, kReductions).value_or(reduction);
   }
-  if (starts_with(function, "triton_split_scan")) return sort;
+  if (kind == "triton_spl_") return sort;  // a scan whose rows several blocks share
   return find_task(function, kTemplates).value_or(other);
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <fstream>
 #include <random>
+#include <utility>
 
 #include "rooftile/base/text.h"
 
@@ -59,6 +60,27 @@ TEST(KernelName, RealNamesAsReadByHand) {
   EXPECT_GE(names.size(), 150U);
   for (const auto& [facts, name] : names) {
     EXPECT_EQ(facts_text(parse_kernel_name(name)), facts) << name;
+  }
+}
+
+// By the iterator over the tiles of the operands: whole names take a thousand characters and more.
+TEST(KernelName, CutlassTemplatesOfConvolutionsSayTheirDirection) {
+  constexpr std::array<std::pair<std::string_view, KernelDirection>, 3> kIterators{{
+      {"Conv2dFpropActivationTileAccessIteratorOptimized", KernelDirection::forward},
+      {"Conv2dDgradOutputGradientTileAccessIteratorOptimized", KernelDirection::dgrad},
+      {"Conv2dWgradOutputGradientTileAccessIteratorOptimized", KernelDirection::wgrad},
+  }};
+  for (const auto& [iterator, direction] : kIterators) {
+    const KernelFacts facts = parse_kernel_name(fmt::format(
+        "void cutlass::Kernel<cutlass::conv::kernel::ImplicitGemmConvolution<"
+        "cutlass::conv::threadblock::ImplicitGemmMultistage<cutlass::gemm::GemmShape<128, 64, 32>, "
+        "cutlass::conv::threadblock::{}<cutlass::MatrixShape<128, 32>, cutlass::half_t> > > >"
+        "(Params)",
+        iterator));
+    EXPECT_EQ(facts.kernel_class, KernelClass::convolution) << iterator;
+    EXPECT_EQ(facts.direction, direction) << iterator;
+    EXPECT_EQ(facts.tile_m, 128) << iterator;
+    EXPECT_EQ(facts.tile_n, 64) << iterator;
   }
 }
 

@@ -114,6 +114,17 @@ TEST(TimingsText, AColumnHoldsTheWholeOperation) {
             "t.csv:2 gemm a bf16 m=1 n=2 k=3 4 us\nt.csv:3 gemm row3 bf16 m=1 n=2 k=3 1.5 us\n");
 }
 
+// RFC 4180: in quotes a doubled quote stands for one.
+TEST(TimingsText, NamesMayHoldQuotesAndCommas) {
+  EXPECT_EQ(listed("m,n,k,time_us,name\n1,2,3,4,\"say \"\"hi\"\", twice\"\n1,2,3,4,\"\"\n"
+                   "1,2,3,4,\"a\"\"\"\n1,2,3,4,\"\"\"b\"\n1,2,3,4,\"c\""),
+            "t.csv:2 gemm say%20\"hi\"%2C%20twice bf16 m=1 n=2 k=3 4 us\n"
+            "t.csv:3 gemm row3 bf16 m=1 n=2 k=3 4 us\n"
+            "t.csv:4 gemm a\" bf16 m=1 n=2 k=3 4 us\n"
+            "t.csv:5 gemm \"b bf16 m=1 n=2 k=3 4 us\n"
+            "t.csv:6 gemm c bf16 m=1 n=2 k=3 4 us\n");
+}
+
 TEST(TimingsText, ErrorsNameTheLine) {
   EXPECT_EQ(listed("m,n,k\n1,2,3\n"),
             "t.csv, line 1: found no column time_us, time_ms or time_s, expected one");

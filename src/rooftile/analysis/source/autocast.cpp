@@ -47,21 +47,13 @@ Autocast read(const SourceFacts& facts, const Call& call) {
   return autocast;
 }
 
-std::optional<Autocast> find(const SourceFacts& facts, const Expr* expr, int depth) {
-  if (expr == nullptr || depth > 6) return std::nullopt;
-  if (expr->call() != nullptr && is_autocast_name(expr->call()->name))
-    return read(facts, *expr->call());
-  const Expr* behind = resolved(expr);
-  if (behind != expr) return find(facts, behind, depth + 1);
-  const Value value = facts.value(expr);
-  if (value.found != nullptr && value.found != expr) return find(facts, value.found, depth + 1);
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::optional<Autocast> autocast_of(const SourceFacts& facts, const Expr* manager) {
-  return find(facts, manager, 0);
+  const Expr* made = resolved(manager);
+  const Call* call = made == nullptr ? nullptr : made->call();
+  if (call == nullptr || !is_autocast_name(call->name)) return std::nullopt;
+  return read(facts, *call);
 }
 
 std::optional<Autocast> autocast_around(const SourceFacts& facts, const Way& way) {

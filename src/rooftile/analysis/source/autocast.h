@@ -20,8 +20,7 @@ struct Autocast {
   bool may_be_off = false;  // depends on something unknown, or on an option
 };
 
-// What a context manager or decorator means, names and conditional expressions followed; empty
-// when it is no autocast.
+// What a context manager or decorator means, names followed; empty when it is no autocast.
 std::optional<Autocast> autocast_of(const SourceFacts& facts, const Expr* manager);
 // The innermost one around a statement on this way there, also an outer function's.
 std::optional<Autocast> autocast_around(const SourceFacts& facts, const Way& way);

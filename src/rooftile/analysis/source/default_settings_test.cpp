@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "rooftile/analysis/source/chosen_precision.h"
 #include "rooftile/analysis/source/trained_parts.h"
 #include "rooftile/readers/python/read_python.h"
 #include "tests/support/temporary_folder.h"
@@ -13,7 +14,8 @@
 namespace rooftile::source {
 namespace {
 
-// Scripts that take a class under one name from whichever file their settings name.
+// Scripts that take a class under one name from whichever file their settings name. What the other
+// files say of the precision does not count.
 TEST(DefaultSettings, SayWhichImportsRunAndHowLargeLayersAre) {
   TemporaryFolder folder;
   const auto model = [](std::string_view name, std::string_view more) {
@@ -36,7 +38,8 @@ class {0}:
                        name, more);
   };
   folder.write("plain.py", model("Plain", "pass"));
-  folder.write("gan.py", model("GAN", "self.critic = torch.optim.Adam(netD.parameters())"));
+  folder.write("gan.py", model("GAN", R"py(self.critic = torch.optim.Adam(netD.parameters())
+        self.context = torch.autocast("cuda"))py"));
   folder.write("choose.py", R"py(
 import torch
 
@@ -87,11 +90,12 @@ if __name__ == "__main__":
       }
     }
     const auto layer = trained_layer(*facts, program, tensor_core_sized_layer);
-    all += layer ? " (" + layer->layer.text + ")\n" : "\n";
+    if (layer) all += " (" + layer->layer.text + ")";
+    all += chooses_precision(*facts, program) ? ", in a chosen precision\n" : "\n";
   }
   EXPECT_EQ(all,
             "train.py: train.py choose.py plain.py (Conv2d of 64 to 64 channels)\n"
-            "train_gan.py: train_gan.py choose.py gan.py\n");
+            "train_gan.py: train_gan.py choose.py gan.py, in a chosen precision\n");
 }
 
 // A text may name any file of the machine: only those of the project are read.

@@ -40,8 +40,7 @@ bool matches(const SourceFacts& facts, const Way& way, const FunctionDef* functi
       return way.trains();
     case Where::forward_too:
       // The step of an own optimizer may have no caller that is seen.
-      return way.trains() ||
-             (is_unseen_forward(way) && (function == nullptr || !generates(*function))) ||
+      return way.trains() || (is_unseen_forward(way) && !generates(*function)) ||
              (way.is_open() && is_training_optimizer_step(facts, way.start));
     case Where::evaluation:
       return way.evaluates();

@@ -8,6 +8,7 @@
 #include "rooftile/analysis/source/chosen_precision.h"
 #include "rooftile/analysis/source/host_allocations.h"
 #include "rooftile/analysis/source/iteration.h"
+#include "rooftile/analysis/source/layer_queries.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/model_size.h"
@@ -294,6 +295,57 @@ TEST(ChosenPrecision, SwitchesThatNothingSetsDoNotCount) {
   EXPECT_FALSE(chooses("net = Net()\n"));
   EXPECT_FALSE(chooses("net = Net(use_fp16=False)\n"));
   EXPECT_TRUE(chooses("net = Net(use_fp16=True)\n"));
+}
+
+// `precision=` of a trainer; where a call of the file gives one digit, it is of printed numbers.
+TEST(ChosenPrecision, DigitsOfPrintedNumbersAreNone) {
+  struct Case {
+    const char* line;
+    bool chooses;
+  };
+  for (const Case& test : {
+           Case{"run = Runner(precision=16)\n", true},
+           Case{"run = Runner(precision=level)\n", true},
+           Case{"show(loss, precision=3)\n", false},
+           Case{"run = Runner(precision=16, shown=text_of(precision=2))\n", false},
+           Case{"step += 1  # precision=", false},
+           Case{"", false},
+       }) {
+    SCOPED_TRACE(test.line);
+    const std::string loop = training_loop("    model(x).sum().backward()\n    optimizer.step()\n");
+    const SourceFacts facts = facts_of(loop + test.line);
+    ASSERT_EQ(facts.programs.size(), 1u);
+    EXPECT_EQ(chooses_precision(facts, facts.programs.front()), test.chooses);
+  }
+}
+
+TEST(MainConvolution, IsOfANetworkOfALibraryOrWide) {
+  struct Case {
+    const char* made;
+    std::string expected;
+  };
+  for (const Case& test : {
+           Case{"torchvision.models.resnet18()", "torchvision.models.resnet18"},
+           Case{"torchvision.models.vit_b_16()", ""},
+           Case{"torchvision.models.inception_v3()", ""},
+           Case{"segmentation_models_pytorch.Unet()", "segmentation_models_pytorch.Unet"},
+           Case{"segmentation_models_pytorch.losses.DiceLoss()", ""},
+           Case{"diffusers.UNet2DModel(sample_size=64)", "diffusers.UNet2DModel"},
+           Case{"diffusers.AutoencoderKL()", ""},
+           Case{"torch.nn.Conv2d(16, 32, 3)", "Conv2d of 16 to 32 channels"},
+           Case{"torch.nn.Conv2d(15, 32, 3)", ""},
+           Case{"torch.nn.Conv2d(16, 31, 3)", ""},
+           Case{"torch.nn.Conv2d(32, 32, 3, groups=32)", ""},
+       }) {
+    SCOPED_TRACE(test.made);
+    const SourceFacts facts = facts_of(
+        "import diffusers\nimport segmentation_models_pytorch\nimport torch\nimport torchvision\n"
+        "net = " +
+        std::string(test.made) + "\n");
+    ASSERT_EQ(facts.programs.size(), 1u);
+    const auto found = main_convolution(facts, facts.programs.front());
+    EXPECT_EQ(found ? found->text : "", test.expected);
+  }
 }
 
 // Each value is made of eight uses of the one before: the search must not take all ways to it.

@@ -68,6 +68,14 @@ TEST(FlashAttention2, CausalTilesGrow) {
   EXPECT_EQ(s.last, 4);
 }
 
+// The 129th key lies in a second block, which the last query alone sees.
+TEST(FlashAttention2, TheLastQuerySeesTheLastKey) {
+  const AttentionSchedule s = on_a100(shape_of(1, 16, 16, 129, 129));
+  EXPECT_EQ(s.tiles, 3);
+  EXPECT_EQ(s.blocks, 1 + 1 + 2);
+  EXPECT_EQ(s.longest, 2);
+}
+
 // Four heads of a group share tiles of 128 rows, 32 queries each: four tiles see one block of 128
 // keys, four see two, … four see eight.
 TEST(FlashAttention3, HeadsOfAGroupShareTiles) {

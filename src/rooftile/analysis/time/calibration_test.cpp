@@ -68,7 +68,7 @@ TEST(Calibration, BorrowedSectionsAreWiderAndSaySo) {
   EXPECT_TRUE(read_calibration("sm90")->tensor_gemm.own);
 }
 
-std::string error_of(const char* text) {
+std::string error_of(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text);
   SectionReader reader(json, "test");
   RecurrentConstants constants;
@@ -79,25 +79,44 @@ std::string error_of(const char* text) {
 
 TEST(Calibration, ReadingIsStrict) {
   constexpr const char* kGood =
-      R"({"step_s": 1e-6, "persistent_step_s": 2e-6, "persistent_math_efficiency": 0.5,
+      R"({"step_s": 1e-6, "persistent_step_s": 2e-6, "small_step_s": 5e-7, "persistent_math_efficiency": 0.5,
           "step_measured_over_predicted": [0.5, 2], "measured_over_predicted": [0.9, 1.1]})";
   EXPECT_EQ(error_of(kGood), "");
   EXPECT_EQ(error_of("[]"), "found no object, expected one");
   EXPECT_EQ(error_of("{}"), "found no \"step_s\", expected it");
   EXPECT_EQ(error_of(R"({"step_s": "x"})"), "\"step_s\": expected a number");
-  EXPECT_EQ(error_of(R"({"step_s": 1e-6, "persistent_step_s": 2e-6,
+  EXPECT_EQ(error_of(R"({"step_s": 1e-6, "persistent_step_s": 2e-6, "small_step_s": 5e-7,
                          "persistent_math_efficiency": 7})"),
             "\"persistent_math_efficiency\": found 7, expected 0.01 to 1");
-  EXPECT_EQ(error_of(R"({"step_s": 1e-6, "persistent_step_s": 2e-6,
+  EXPECT_EQ(error_of(R"({"step_s": 1e-6, "persistent_step_s": 2e-6, "small_step_s": 5e-7,
                          "persistent_math_efficiency": 0.5,
                          "step_measured_over_predicted": [0.5, 2],
                          "measured_over_predicted": [1.1, 0.9]})"),
             "\"measured_over_predicted\": expected 0 < low <= 1 <= high");
-  EXPECT_EQ(error_of(R"({"step_s": 1e-6, "persistent_step_s": 2e-6,
+  EXPECT_EQ(error_of(R"({"step_s": 1e-6, "persistent_step_s": 2e-6, "small_step_s": 5e-7,
                          "persistent_math_efficiency": 0.5,
                          "step_measured_over_predicted": [0.5, 2],
                          "measured_over_predicted": [0.9, 1.1], "steep_s": 1})"),
             "found unknown key \"steep_s\"");
+}
+
+TEST(Calibration, IntervalsHoldOne) {
+  const auto interval_error = [](std::string_view interval) {
+    return error_of(
+        fmt::format(R"({{"step_s": 1e-6, "persistent_step_s": 2e-6, "small_step_s": 5e-7,
+                                     "persistent_math_efficiency": 0.5,
+                                     "step_measured_over_predicted": [0.5, 2],
+                                     "measured_over_predicted": {}}})",
+                    interval));
+  };
+  EXPECT_EQ(interval_error("[1, 1]"), "");
+  for (const std::string_view without : {"[0, 1.1]", "[1.01, 1.1]", "[0.9, 0.99]"}) {
+    EXPECT_EQ(interval_error(without),
+              "\"measured_over_predicted\": expected 0 < low <= 1 <= high");
+  }
+  for (const std::string_view other : {"1", "[0.9]", "[0.9, 1, 1.1]", "[0.9, \"x\"]"}) {
+    EXPECT_EQ(interval_error(other), "\"measured_over_predicted\": expected [low, high]");
+  }
 }
 
 // `key` and `value` say the kernels of the section.

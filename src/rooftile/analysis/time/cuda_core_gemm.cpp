@@ -11,7 +11,7 @@
 namespace rooftile {
 namespace {
 
-constexpr std::array<int, 10> kCudaCoreSplits{1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+constexpr std::array<int, 9> kCudaCoreSplits{2, 3, 4, 6, 8, 12, 16, 24, 32};
 // Shortest part of k that a split leaves, and the step in which k advances.
 constexpr double kCudaCoreMinPartOfK = 64;
 constexpr double kCudaCoreStepOfK = 8;
@@ -191,7 +191,6 @@ class Search {
     double math = best.usual_math;
     std::optional<double> best_total;  // roots take long: only where two are to be compared
     for (const int split : kCudaCoreSplits) {
-      if (split == 1) continue;
       if (!may_split(terms, split)) break;
       const Candidate tried = candidate(terms, split);
       math = std::min(math, tried.usual_math);

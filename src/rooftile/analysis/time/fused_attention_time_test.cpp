@@ -154,6 +154,17 @@ TEST(FusedAttention, WindowsSaveTime) {
   }
 }
 
+// Caches of gigabytes, of which nothing stays in L2.
+TEST(FusedAttention, DecodeReadsTheKeysOfItsWindow) {
+  const TimeModel h100(gpu("h100"));
+  const auto floor = [&](std::int64_t window) {
+    return h100.estimate(attention_of({1024, 8, 8, 1, 4096, 128, window}))->floor;
+  };
+  EXPECT_NEAR(floor(2048) / floor(1024), 2, 1e-6);
+  EXPECT_NEAR(floor(4096) / floor(1024), 4, 1e-6);
+  EXPECT_EQ(floor(4096), floor(0));
+}
+
 // Cache bytes halve; below the launch floor nothing is gained.
 TEST(FusedAttention, EightBitCachesHelpLongDecodes) {
   const Device h100 = gpu("h100");

@@ -322,5 +322,23 @@ TEST(TimeProperties, NoStepIsFasterThanItsWeightsAndCacheComeFromDram) {
   }
 }
 
+// A cache of 17 MB stays in L2 until the next step where 512 layers share 2 MB of weights, and does
+// not where each has its own.
+TEST(TimeProperties, WeightsThatLayersShareLeaveRoomForTheCache) {
+  const TimeModel h100(*find_device("h100"));
+  const auto cache_time = [&](const std::string& parameters) {
+    const auto workload =
+        parse_workload("workload " + parameters +
+                       "\ngemm a bf16 m=1 n=1024 k=1024 count=512\n"
+                       "attention b bf16 batch=1 heads=32 kv_heads=8 q=1 kv=4096 d=128\n");
+    EXPECT_TRUE(workload) << to_string(workload.error());
+    return analyse(*workload, h100).ops.at(1).time->time.expected;
+  };
+  const Seconds apart = cache_time("parameters=536870912");
+  EXPECT_LT(cache_time("parameters=1048576"), apart);
+  EXPECT_EQ(cache_time("batch=1"), apart) << "what the reader does not say is not shared";
+  EXPECT_EQ(cache_time("parameters=600000000"), apart) << "biases and other parameters";
+}
+
 }  // namespace
 }  // namespace rooftile

@@ -194,6 +194,28 @@ TEST(AsRun, ConvolutionOnCudaCoresIsTimedThere) {
   EXPECT_NEAR(modelled_ms(use, "a100_sxm_40gb"), 0.48, 0.08);
 }
 
+// cuDNN pads up to four channels of a group to eight, where a kernel has more than one tap.
+TEST(AsRun, ConvolutionsOfFewChannelsAreAFamily) {
+  const auto family_of = [](std::int64_t channels, std::int64_t groups, std::int64_t size) {
+    Convolution conv;
+    conv.n = 1;
+    conv.c = channels;
+    conv.k = 64;
+    conv.groups = groups;
+    conv.input = {32, 32};
+    conv.kernel = {size, size};
+    const OpUse use = ran(conv, Dtype::fp16,
+                          "sm80_xmma_fprop_implicit_gemm_indexed_f16f16_f16f32_f32_nhwckrsc_nhwc_"
+                          "tilesize64x64x64_stage4_warpsize1x4x1_g1_tensor16x8x16_execute_kernel");
+    return call_kernels(use).family;
+  };
+  EXPECT_EQ(family_of(3, 1, 7), "conv/few_channels");
+  EXPECT_EQ(family_of(4, 1, 7), "conv/few_channels");
+  EXPECT_EQ(family_of(5, 1, 7), "conv/tensor_cores");
+  EXPECT_EQ(family_of(32, 8, 3), "conv/few_channels");
+  EXPECT_EQ(family_of(3, 1, 1), "conv/tensor_cores");
+}
+
 TEST(AsRun, Flash2KeepsItsRateOnHopper) {
   const OpUse use =
       ran(attention(24, 4096, 128), Dtype::bf16,

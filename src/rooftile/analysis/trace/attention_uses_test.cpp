@@ -147,7 +147,8 @@ op backward 230us 8us BmmBackward0 id=4 seq=3
 call backward 231us 2us cudaLaunchKernel corr=4 id=4
 kernel 7 460us 40us volta_sgemm_128x32_nt corr=4
 op backward 240us 8us BmmBackward0 id=5 seq=1
-call backward 241us 2us cudaLaunchKernel corr=5 id=5
+op backward 241us 6us aten::bmm id=7
+call backward 242us 2us cudaLaunchKernel corr=5 id=7
 kernel 7 500us 50us volta_sgemm_128x32_nt corr=5
 )");
   ASSERT_EQ(trace.attentions.size(), 1U);

@@ -152,6 +152,40 @@ end
   EXPECT_TRUE(is_named);
 }
 
+// The host waits for the other ranks before it launches.
+TEST(CriticalPath, GoesThroughABarrier) {
+  const CriticalPath path = path_of(R"(
+mark main 0us 300us ProfilerStep#1
+op main 0us 150us c10d::barrier
+call main 160us 5us cudaLaunchKernel corr=1
+kernel 7 170us 130us first corr=1
+)");
+  const auto kinds = kinds_of(path);
+  EXPECT_NEAR(kinds.at(PathKind::communication_wait), 150, 1e-6);
+  EXPECT_NEAR(kinds.at(PathKind::compute), 130, 1e-6);
+  EXPECT_NEAR(time_at(path, PathKind::communication_wait, "c10d::barrier"), 150, 1e-6);
+}
+
+// The host waits for nothing: 9 of 10 us are an operator's, before and after its launch. The walk
+// from the end meets 66,000 stretches before those of the first hundred rounds.
+TEST(CriticalPath, KeepsTheNamesOfALongRecording) {
+  const CriticalPath path = path_of(R"(
+mark main 0us 332ms ProfilerStep#1
+repeat 100 every 10us
+op main 0us 9us aten::add
+call main 7us 1us cudaLaunchKernel corr=1
+kernel 7 8500ns 500ns k corr=1
+end
+repeat 33000 every 10us
+op main 1ms 9us aten::mm
+call main 1007us 1us cudaLaunchKernel corr=2
+kernel 7 1008500ns 500ns k corr=2
+end
+)");
+  EXPECT_NEAR(time_at(path, PathKind::host, "aten::add"), 100 * 9, 10);
+  EXPECT_NEAR(time_at(path, PathKind::host, "aten::mm"), 33'000 * 9, 10);
+}
+
 TEST(CriticalPath, NeedsCallsAndWork) {
   EXPECT_TRUE(path_of("kernel 7 0us 10us a\n").steps.empty());
   EXPECT_TRUE(path_of("op main 0us 10us aten::mm\n").steps.empty());

@@ -88,7 +88,13 @@ TEST(BlockWaves, AreLimitedByTheScarcestResource) {
   const auto tail = block_waves({{28, 8, 1}, {128, 1, 1}, 230, 98304, 0}, *device);
   EXPECT_EQ(tail->waves, 3);
   EXPECT_NEAR(tail->efficiency, 224.0 / 324, 1e-12);
+  const auto one = block_waves({{1, 1, 1}, {128, 1, 1}, 32, 0, 0}, *device);
+  ASSERT_TRUE(one);
+  EXPECT_EQ(one->waves, 1);
+  EXPECT_NEAR(one->efficiency, 1.0 / (16 * 108), 1e-12);
   EXPECT_FALSE(block_waves({{28, 8, 1}, {128, 1, 1}, 0, 0, 0}, *device));
+  EXPECT_FALSE(block_waves({{0, 0, 0}, {128, 1, 1}, 32, 0, 0}, *device));
+  EXPECT_FALSE(block_waves({{28, 8, 1}, {0, 0, 0}, 32, 0, 0}, *device));
 }
 
 TEST(RecordedOn, AGpuOfTheSameCapabilityAndNearlyTheSameSize) {
@@ -106,6 +112,9 @@ TEST(RecordedOn, AGpuOfTheSameCapabilityAndNearlyTheSameSize) {
   EXPECT_FALSE(is_recorded_on(trace, *h100));
   trace.device = TraceDevice{};
   EXPECT_TRUE(is_recorded_on(trace, *h100));
+  trace.device = TraceDevice{.sm_count = 28, .major = 8, .minor = 6};
+  EXPECT_FALSE(is_recorded_on(trace, *h100));
+  EXPECT_TRUE(is_recorded_on(trace, *find_device("rtx_3060")));
 }
 
 TEST(Uploads, OwnTheWaitsAtTheirPlace) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "rooftile/analysis/cost.h"
@@ -186,6 +187,43 @@ kernel 7 1.1ms 1ms ampere_sgemm_128x128_tn corr=1
   ASSERT_EQ(workload.ops.size(), 1U);
   EXPECT_EQ(workload.ops[0].phase, Phase::dgrad);
   EXPECT_EQ(count_cost(workload.ops[0]).flop.value(), 2.0 * 8 * 160 * 606 * 20);
+}
+
+// The kernels say which gradient they compute; one that converts the layout is of neither.
+TEST(OpTable, TheBackwardPassOfAConvolutionIsTwoGradients) {
+  auto timeline = parse_timeline(R"(
+op backward 0us 500us aten::convolution_backward dims=[[2,512,2,2],[2,512,4,4],[512,512,3,3],[],[],[],[],[],[],[],[]] types=[float,float,float,ScalarList,ScalarList,ScalarList,ScalarList,Scalar,ScalarList,Scalar,ScalarList]
+call backward 10us 5us cudaLaunchKernel corr=1
+kernel 7 20us 100us sm80_xmma_dgrad_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x16_stage4 corr=1
+call backward 130us 5us cudaLaunchKernel corr=2
+kernel 7 140us 200us sm80_xmma_wgrad_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x16_stage4 corr=2
+call backward 350us 5us cudaLaunchKernel corr=3
+kernel 7 360us 30us nhwcToNchwKernel corr=3
+)");
+  ASSERT_TRUE(timeline) << to_string(timeline.error());
+  timeline->arguments.back().values = {"",
+                                       "",
+                                       "",
+                                       "[0]",
+                                       "[2, 2]",
+                                       "[1, 1]",
+                                       "[1, 1]",
+                                       "False",
+                                       "[0, 0]",
+                                       "1",
+                                       "[True, True, False]"};
+  const TraceSummary summary = summarize(*timeline);
+  const auto time_of = [&](std::optional<Phase> phase) {
+    double time = 0;
+    for (const OpUse& use : summary.ops) {
+      const auto of_row = use.op ? std::optional(use.op->phase) : std::nullopt;
+      if (of_row == phase) time += to_microseconds(use.kernel_time);
+    }
+    return time;
+  };
+  EXPECT_NEAR(time_of(Phase::dgrad), 100, 1e-6);
+  EXPECT_NEAR(time_of(Phase::wgrad), 200, 1e-6);
+  EXPECT_NEAR(time_of(std::nullopt), 30, 1e-6);
 }
 
 TEST(OpTable, ServingStepsAreListedApart) {

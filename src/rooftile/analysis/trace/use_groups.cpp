@@ -59,7 +59,7 @@ std::string shape_text(const OpArguments& arguments) {
   std::vector<std::string> tensors;
   for (const std::vector<std::int64_t>& dims : arguments.dims) {
     if (tensors.size() == kMostShapes) break;
-    if (dims.empty() || dims.size() > kMostAxes) continue;
+    if (dims.size() > kMostAxes) continue;
     if (std::all_of(dims.begin(), dims.end(), [](std::int64_t size) { return size == 1; }))
       continue;
     tensors.push_back(fmt::format("{}", fmt::join(dims, "x")));

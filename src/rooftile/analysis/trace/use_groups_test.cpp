@@ -28,5 +28,11 @@ TEST(UseGroups, ShapesLeaveScalarsOut) {
   EXPECT_EQ(shape_text(arguments), "64x1, 64x128");
 }
 
+TEST(UseGroups, ShapesAreThoseOfThreeTensorsOfUpToEightAxes) {
+  OpArguments arguments;
+  arguments.dims = {{2, 2, 2, 2, 2, 2, 2, 2, 2}, {2, 2, 2, 2, 2, 2, 2, 2}, {3}, {4}, {5}};
+  EXPECT_EQ(shape_text(arguments), "2x2x2x2x2x2x2x2, 3, 4");
+}
+
 }  // namespace
 }  // namespace rooftile

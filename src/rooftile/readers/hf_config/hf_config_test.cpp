@@ -469,6 +469,17 @@ TEST(HfConfig, RefusesWithTheReason) {
        "patch_size: expected from 2 to sample_size"},
       {R"({"_class_name": "SD3Transformer2DModel", "patch_size": 256, "sample_size": 128})",
        "patch_size: expected from 2 to sample_size"},
+      {R"({"model_type": "nemotron-nas", "hidden_size": 1024, "num_hidden_layers": 1,
+           "num_attention_heads": 8, "vocab_size": 9, "block_configs": [
+           {"attention": {"no_op": true}, "ffn": {"ffn_mult": 0}}]})",
+       "block_configs: a feed-forward block has no usable ffn_mult"},
+      {R"({"model_type": "nemotron-nas", "hidden_size": 1024, "num_hidden_layers": 1,
+           "num_attention_heads": 8, "vocab_size": 9, "block_configs": [
+           {"attention": {"no_op": true}, "ffn": {"ffn_mult": 1024}}]})",
+       "block_configs: a feed-forward block has no usable ffn_mult"},
+      {R"({"model_type": "nemotron-nas", "hidden_size": 1024, "num_hidden_layers": 1,
+           "num_attention_heads": 8, "vocab_size": 9, "block_configs": []})",
+       "block_configs: found 0 blocks, expected one for each of 1 layers"},
       {R"({"_class_name": "StableDiffusionPipeline"})", "a diffusers pipeline"},
       {R"({"_class_name": "PNDMScheduler"})", "a diffusers config of 'PNDMScheduler'"},
       {R"({"_class_name": "FooTransformer"})", "diffusers.FooTransformer.from_pretrained("},
@@ -573,6 +584,23 @@ TEST(HfConfig, RefusesDeepNestingAndHugeSizes) {
     "num_attention_heads": 1, "intermediate_size": 33554432, "image_size": 4096,
     "patch_size": 1})";
   EXPECT_THAT(message_of(huge), HasSubstr("out of range"));
+}
+
+// 1e10 positions are the most, 1e16 elements of a tensor: 1e10 tokens of 2^19 elements are fewer,
+// in four streams more.
+TEST(HfConfig, RefusesMoreTokensThanAnyMachineHolds) {
+  EXPECT_TRUE(parse_hf_config(kLlama8b, "config.json", decoding(100'000, 99'999)));
+  const auto longer = parse_hf_config(kLlama8b, "config.json", decoding(100'000, 100'000));
+  ASSERT_FALSE(longer);
+  EXPECT_THAT(longer.error().message, HasSubstr("batch times sequence length are out of range"));
+  const auto streams = parse_hf_config(R"({"model_type": "gemma3n_text", "vocab_size": 262400,
+    "hidden_size": 524288, "intermediate_size": 16384, "num_hidden_layers": 2,
+    "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 256, "sliding_window": 512,
+    "vocab_size_per_layer_input": 262144, "hidden_size_per_layer_input": 256,
+    "altup_num_inputs": 4, "num_kv_shared_layers": 0, "laurel_rank": 64})",
+                                       "config.json", with(100'000, 100'000));
+  ASSERT_FALSE(streams);
+  EXPECT_THAT(streams.error().message, HasSubstr("the sizes of model.layers are out of range"));
 }
 
 TEST(HfConfig, ReadsInfinityAsPythonWritesIt) {
@@ -800,6 +828,14 @@ TEST(HfDecode, AssumedLengthsAreNoted) {
               testing::Contains(HasSubstr("--mode decode")));
 }
 
+TEST(HfDecode, TheLongestInputHasRoomForTheNewToken) {
+  const auto said =
+      testing::Contains("1024 positions in the cache and a new one are more than the model's 1024");
+  EXPECT_THAT(read_config(kGpt2, decoding(1, 1024)).notes, said);
+  EXPECT_THAT(read_config(kGpt2, decoding(1, 1023)).notes,
+              testing::Not(testing::Contains(HasSubstr("are more than"))));
+}
+
 // Of 16 tokens, a window of 4 holds 58 pairs of queries and keys (4·5/2 + 12·4). Entries of 8
 // tokens add 8·1 + 2, which 5 keys of a window come next to (70); the best two entries of 4 tokens
 // add 4·1 + 9·2, next to 6 keys (81).
@@ -836,6 +872,28 @@ TEST(HfConfig, CompressedAttentionSeesAWindowAndEntries) {
             Dtypes(Dtype::fp8, Dtype::fp8, Dtype::bf16));
   EXPECT_EQ(find_op(workload, "model.layers.1.self_attn.compressor.kv_proj").dtypes,
             Dtypes(Dtype::bf16));
+  const std::string indexer = "model.layers.2.self_attn.compressor.indexer.";
+  EXPECT_EQ(find_op(workload, indexer + "q_b_proj").dtypes,
+            Dtypes(Dtype::fp8, Dtype::fp8, Dtype::bf16));
+  EXPECT_EQ(find_op(workload, indexer + "scorer.weights_proj").dtypes, Dtypes(Dtype::bf16));
+}
+
+// 1e10 tokens in 64 streams of 28,823,037 elements are more than 64 bits count.
+TEST(HfConfig, RefusesStreamsBeyondAnyTensor) {
+  std::string config = kDeepSeekV4;
+  config.replace(config.find(R"("hidden_size": 32)"), 17, R"("hidden_size": 28823037)");
+  config.replace(config.find(R"("hc_mult": 4)"), 12, R"("hc_mult": 64)");
+  const auto workload = parse_hf_config(config, "config.json", with(100'000, 100'000));
+  ASSERT_FALSE(workload);
+  EXPECT_THAT(workload.error().message, HasSubstr("out of range"));
+}
+
+TEST(HfConfig, KindsOfCompressedAttentionAreNamed) {
+  std::string config = kDeepSeekV4;
+  config.replace(config.find(R"("compress_ratios": [0, 8, 4, 0])"), 31,
+                 R"("layer_types": ["sliding_attention", "heavily_compressed_attention",
+                     "compressed_sparse_attention"])");
+  EXPECT_EQ(read_config(config, with(1, 16)).ops, read_config(kDeepSeekV4, with(1, 16)).ops);
 }
 
 TEST(HfConfig, CompressedAttentionOfOtherRatiosIsRefused) {
@@ -885,6 +943,13 @@ TEST(HfConfig, MissingFileIsAnError) {
   EXPECT_EQ(workload.error().where, "/no/such/config.json");
 }
 
+// The memory of a process has no first page to read.
+TEST(HfConfig, AFileThatCannotBeReadIsAnError) {
+  const auto workload = hf_config_reader.read("/proc/self/mem", {});
+  ASSERT_FALSE(workload);
+  EXPECT_EQ(workload.error(), (Error{"cannot be read", "/proc/self/mem"}));
+}
+
 // Of OLMo 3 every fourth layer attends to all tokens.
 TEST(HfConfig, OlmoAttendsToAllTokensInEveryFourthLayer) {
   const auto workload = parse_hf_config(R"({"model_type": "olmo3", "hidden_size": 1024,
@@ -900,6 +965,39 @@ TEST(HfConfig, OlmoAttendsToAllTokensInEveryFourthLayer) {
   }
   EXPECT_EQ(sliding, 6);
   EXPECT_EQ(full, 2);
+}
+
+// Two thirds of 1024 are 682, which 256 divides at 768.
+TEST(HfConfig, BlocksOfNemotronDifferOrAreMissing) {
+  const Workload workload = read_config(R"({"model_type": "nemotron-nas", "hidden_size": 1024,
+    "num_hidden_layers": 3, "num_attention_heads": 8, "vocab_size": 9, "block_configs": [
+      {"attention": {"n_heads_in_group": 4}, "ffn": {"ffn_mult": 1}},
+      {"attention": {"replace_with_linear": true}, "ffn": {"replace_with_linear": true}},
+      {"attention": {"no_op": true}, "ffn": {"no_op": true}}]})",
+                                        with(1, 8));
+  EXPECT_EQ(dims(workload, "model.layers.0.self_attn.attention"),
+            "batch=1 heads=8 kv_heads=2 q=8 d=128 causal=1");
+  EXPECT_EQ(dims(workload, "model.layers.0.mlp.up_proj"), "m=8 n=768 k=1024");
+  EXPECT_EQ(dims(workload, "model.layers.1.self_attn.linear_attn"), "m=8 n=1024 k=1024");
+  EXPECT_EQ(dims(workload, "model.layers.1.mlp.linear_mlp"), "m=8 n=1024 k=1024");
+  for (const Op& op : workload.ops) EXPECT_THAT(op.name, testing::Not(HasSubstr("layers.2")));
+}
+
+// layer_types, or the list of the layers that attend where there is none.
+TEST(HfConfig, LayersOfLfm2AttendOrConvolve) {
+  for (const std::string layers :
+       {R"("layer_types": ["conv", "full_attention", "conv", "full_attention"])",
+        R"("layer_types": ["conv", "full_attention", "conv", "full_attention"],
+           "full_attn_idxs": [0])",
+        R"("full_attn_idxs": [1, 3])"}) {
+    const Workload workload = read_config(R"({"model_type": "lfm2", "hidden_size": 2048,
+      "num_hidden_layers": 4, "num_attention_heads": 32, "num_key_value_heads": 8,
+      "intermediate_size": 12288, "vocab_size": 65536, )" +
+                                              layers + "}",
+                                          with(1, 8));
+    EXPECT_EQ(find_op(workload, "model.layers.{0,2}.conv.conv").count, 2) << layers;
+    EXPECT_EQ(find_op(workload, "model.layers.{1,3}.self_attn.attention").count, 2) << layers;
+  }
 }
 
 }  // namespace

@@ -72,6 +72,22 @@ TEST(Quantization, ExcludedModulesStay) {
   EXPECT_TRUE(is_quantized("model.layers.1.mlp.down_proj"));
 }
 
+// DeepSeek's checkpoints name the parts of a layer otherwise than Transformers.
+TEST(Quantization, NamesOfDeepSeekAreUnderstood) {
+  const auto quantization = read_quantization(R"({"quantization_config": {"quant_method": "fp8",
+    "ignore": ["layers.0.ffn", "layers.1.attn", "layers.2.attn.q_proj", "layers.3.ffn_norm"]}})");
+  const auto is_quantized = [&](const char* module) {
+    return quantization.scheme(module, true).has_value();
+  };
+  EXPECT_FALSE(is_quantized("model.layers.0.mlp.up_proj"));
+  EXPECT_TRUE(is_quantized("model.layers.0.self_attn.q_proj"));
+  EXPECT_FALSE(is_quantized("model.layers.1.self_attn.q_proj"));
+  EXPECT_TRUE(is_quantized("model.layers.1.mlp.up_proj"));
+  EXPECT_FALSE(is_quantized("model.layers.2.self_attn.q_proj"));
+  EXPECT_TRUE(is_quantized("model.layers.2.self_attn.k_proj"));
+  EXPECT_TRUE(is_quantized("model.layers.3.mlp.up_proj"));
+}
+
 TEST(Quantization, MixedPrecisionListsModules) {
   const auto quantization = read_quantization(R"({"quantization_config": {
     "quant_algo": "MIXED_PRECISION", "kv_cache_quant_algo": "FP8", "quantized_layers": {

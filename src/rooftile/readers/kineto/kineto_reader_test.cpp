@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "rooftile/formats/kineto/kineto_stream.h"
 
@@ -266,6 +267,49 @@ TEST(KinetoReader, CountsWhatItLeavesOut) {
     EXPECT_EQ(t.gpu.time.size(), 1U) << c.event;
     EXPECT_EQ(t.skipped, (SkippedRecords{{c.name, 1}})) << c.event;
   }
+}
+
+TEST(KinetoReader, NamesABoundedNumberOfUnknownCategories) {
+  std::string events = R"({"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1})";
+  for (int i = 0; i < 80; ++i) {
+    events += fmt::format(R"(, {{"ph": "X", "cat": "c{}", "ts": 1, "dur": 1}})", i % 40);
+  }
+  const SkippedRecords skipped = read_events(events).skipped;
+  EXPECT_EQ(skipped.size(), 33U);
+  EXPECT_EQ(skipped.at("events of category 'c0'"), 2);
+  EXPECT_EQ(skipped.at("events of category 'c31'"), 2);
+  EXPECT_EQ(skipped.at("events of other categories"), 16);
+}
+
+TEST(KinetoReader, TheHeaderSaysWhatWasRecorded) {
+  const auto recorded = [](std::string_view value) {
+    const Timeline t = read_events(
+        "",
+        fmt::format(R"(, "record_shapes": {0}, "with_stack": {0}, "profile_memory": {0})", value));
+    return std::vector<bool>{t.has_shapes, t.has_stacks, t.has_memory};
+  };
+  for (const std::string_view yes : {"1", "true"}) {
+    EXPECT_EQ(recorded(yes), (std::vector<bool>{true, true, true})) << yes;
+  }
+  for (const std::string_view no : {"0", "false", "-1", "null"}) {
+    EXPECT_EQ(recorded(no), (std::vector<bool>{false, false, false})) << no;
+  }
+}
+
+TEST(KinetoReader, ImpossibleNumbersOfADeviceAreUnknown) {
+  const auto device = [](std::string_view members) {
+    const Timeline t =
+        read_events("", fmt::format(R"(, "deviceProperties": [{{"id": 1, {}}}])", members));
+    EXPECT_EQ(t.devices.size(), 1U) << members;
+    return t.devices.empty() ? TraceDevice{} : t.devices.front();
+  };
+  EXPECT_EQ(device(R"("totalGlobalMem": -1)").memory_bytes, 0U);
+  EXPECT_EQ(device(R"("totalGlobalMem": 0)").memory_bytes, 0U);
+  EXPECT_EQ(device(R"("totalGlobalMem": 1)").memory_bytes, 1U);
+  EXPECT_EQ(device(R"("computeMajor": -8)").major, 0);
+  EXPECT_EQ(device(R"("numSms": 167936)").sm_count, 0);
+  EXPECT_EQ(device(R"("numSms": 108)").sm_count, 108);
+  EXPECT_EQ(device(R"("multiProcessorCount": 132, "numSms": 108)").sm_count, 132);
 }
 
 TEST(KinetoReader, RefusesOtherChromeTraces) {

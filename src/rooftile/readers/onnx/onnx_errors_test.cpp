@@ -126,6 +126,15 @@ TEST_F(OnnxFile, SizesThatOverflow) {
   EXPECT_EQ(result->skipped.count("unknown shape: MatMul"), 1U);
 }
 
+TEST_F(OnnxFile, StridesThatOverflow) {
+  const auto result = read(model_of(R"((float[1,3,4] x, float[3,5,3] w) => (float[1,5,10] y)
+      { y = ConvTranspose<output_shape=[10], strides=[4611686018427387904]>(x, w) })")
+                               .SerializeAsString());
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_TRUE(result->ops.empty());
+  EXPECT_EQ(result->skipped.count("sizes out of range: ConvTranspose"), 1U);
+}
+
 TEST_F(OnnxFile, AnAbsurdRank) {
   auto model = model_of("(float[8,3] x) => (y) { y = Relu(w) }");
   add_weight(model, "w", std::vector<std::int64_t>(1000, 1));

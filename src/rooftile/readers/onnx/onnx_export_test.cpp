@@ -113,6 +113,48 @@ TEST(OnnxExport, UnequalScalesAreNoCall) {
   EXPECT_THAT(outline(workload), HasSubstr("softmax rows=64 cols=8"));
 }
 
+// One factor on one operand is the model's, and so is a product without any.
+TEST(OnnxExport, AScaleOnOneSideIsNoCall) {
+  for (const std::string scores :
+       {"qs = Mul(q, s)  scores = MatMul(qs, k)", "ks = Mul(k, s)  scores = MatMul(q, ks)",
+        "scores = MatMul(q, k)"}) {
+    const Workload workload = read_export(R"((float[8,8,16] q, float[8,16,8] k, float[8,8,16] v)
+        => (float[8,8,16] y) <float s = {0.25}> { )" +
+                                          scores + R"(
+      weights = Softmax<axis=-1>(scores)  y = MatMul(weights, v) })");
+    EXPECT_THAT(outline(workload), HasSubstr("softmax rows=64 cols=8")) << scores;
+  }
+}
+
+// The call scales queries and keys, each once; what else is multiplied is a pass before it.
+TEST(OnnxExport, OtherFactorsArePassesBeforeTheCall) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"qt = Mul(q, t)  qs = Mul(qt, s)  ks = Mul(k, s)", "v"},
+      {"qs = Mul(q, s)  ks = Mul(k, s)  vt = Mul(v, t)", "vt"}};
+  for (const auto& [factors, values] : cases) {
+    const Workload workload = read_export(R"((float[2,4,8,16] q, float[2,4,16,8] k,
+        float[2,4,8,16] v) => (float[2,4,8,16] y) <float s = {0.5}, float t = {2}> { )" +
+                                          std::string(factors) + R"(
+      scores = MatMul(qs, ks)  weights = Softmax<axis=-1>(scores)
+      y = MatMul(weights, )" + values + ") }");
+    EXPECT_EQ(outline(workload),
+              "elementwise fn=mul elements=1024\nattention batch=2 heads=4 q=8 d=16\n")
+        << factors;
+  }
+}
+
+// Keys or values that all samples share, with fewer axes than the queries.
+TEST(OnnxExport, OperandsOfOtherRanksAreNoCall) {
+  for (const std::string operands :
+       {"float[4,16,8] k, float[2,4,8,16] v", "float[2,4,16,8] k, float[8,16] v"}) {
+    const Workload workload = read_export("(float[2,4,8,16] q, " + operands +
+                                          R"() => (float[2,4,8,16] y) <float s = {0.5}> {
+      qs = Mul(q, s)  ks = Mul(k, s)
+      scores = MatMul(qs, ks)  weights = Softmax<axis=-1>(scores)  y = MatMul(weights, v) })");
+    EXPECT_THAT(outline(workload), HasSubstr("softmax rows=64 cols=8")) << operands;
+  }
+}
+
 // is_causal: a triangle becomes a mask of numbers; rows without a key become zero.
 TEST(OnnxExport, CausalAttention) {
   const Workload workload = read_export(R"((float[2,4,8,16] q, float[2,4,16,8] k,

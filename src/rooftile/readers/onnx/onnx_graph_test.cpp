@@ -179,6 +179,48 @@ TEST(OnnxGraph, AQuantizedGraphRunsInIntegers) {
   EXPECT_EQ(workload.graph, GraphKind::runtime);
 }
 
+// A norm between a convolution and its activation is folded with it; what follows an activation
+// runs by itself.
+TEST(OnnxGraph, ANormBeforeTheActivationRunsInIntegers) {
+  const auto operations = [](const std::string& behind) {
+    auto model = model_of(R"((float[1,8,6,6] x, float[8] f, float[8] b, float[8] m, float[8] v)
+        => (float[1,8,6,6] y) <float s = {0.5}, int8 z = {0}>
+        { q = QuantizeLinear(x, s, z)  d = DequantizeLinear(q, s, z)
+          w = DequantizeLinear(wq, s, z)  c = Conv<pads=[1,1,1,1]>(d, w)  )" +
+                          behind + R"(  rq = QuantizeLinear(r, s, z)
+          y = DequantizeLinear(rq, s, z) })");
+    add_weight(model, "wq", {8, 8, 3, 3}, onnx::TensorProto::INT8);
+    return outline(read_model(model).value());
+  };
+  const std::string before =
+      "elementwise fn=quantize_linear elements=288\n"
+      "conv n=1 c=8 k=8 in=6x6 kernel=3x3 pad=1x1 layout=nhwc\n";
+  const std::string after = "elementwise fn=dequantize_linear elements=288\n";
+  EXPECT_EQ(operations("n = BatchNormalization(c, f, b, m, v)  r = Relu(n)"), before + after);
+  EXPECT_EQ(operations("a = Relu(c)  r = BatchNormalization(a, f, b, m, v)"),
+            before + "norm fn=batch rows=36 cols=8\n" + after);
+}
+
+// Clip with an upper bound alone leaves out its second input.
+TEST(OnnxGraph, ALeftOutInputKeepsTheIntegersOfTheFirst) {
+  const auto workload = read_graph(R"((float[2,8] x) => (float[2,8] y)
+      <float s = {0.5}, int8 z = {0}, float six = {6}>
+      { q = QuantizeLinear(x, s, z)  d = DequantizeLinear(q, s, z)  c = Clip(d, "", six)
+        cq = QuantizeLinear(c, s, z)  y = DequantizeLinear(cq, s, z) })");
+  ASSERT_EQ(workload.ops.size(), 3U);
+  EXPECT_EQ(dims_text(workload.ops[1].body), "fn=clip elements=16");
+  EXPECT_EQ(workload.ops[1].dtypes, Dtypes(Dtype::int8));
+}
+
+TEST(OnnxGraph, ANarrowWeightNeedsRowsOfItsLength) {
+  for (const std::string x : {"float16[2,31] x", "float16 x", "float16[a,b,32] x"}) {
+    const auto workload = read_graph("(" + x + R"(, uint8[64,1,16] w, float16[64] s) => (y)
+      { y = com.microsoft.MatMulNBits<K=32, N=64, bits=4, block_size=32>(x, w, s) })");
+    EXPECT_THAT(workload.ops, IsEmpty()) << x;
+    EXPECT_EQ(workload.skipped.count("unknown shape: MatMulNBits"), 1U) << x;
+  }
+}
+
 TEST(OnnxGraph, WeightOnlyQuantisationMultipliesInFloat) {
   auto model = model_of(R"((float16[4,8] x) => (y)
       { w = DequantizeLinear(wq, s)  y = MatMul(x, w) })");
@@ -198,6 +240,24 @@ TEST(OnnxGraph, NamesAreUniqueAndModulesCome) {
   EXPECT_EQ(workload.ops[1].name, "/encoder/layers.0/act/Relu#2");
   EXPECT_EQ(workload.ops[0].source.module, "encoder.layers.0.act");
   EXPECT_EQ(workload.ops[0].source.file, "m.onnx");
+}
+
+// A list that breaks off keeps the entries that are complete; without any, the name of the node
+// holds the module.
+TEST(OnnxGraph, ScopesInTheMetadataNameTheModule) {
+  const auto module = [](const char* scopes) {
+    auto model = model_of("(float[8,3] x) => (float[8,3] y) { y = Relu(x) }");
+    onnx::NodeProto& node = *model.mutable_graph()->mutable_node(0);
+    node.set_name("/net/act/Relu");
+    auto* entry = node.add_metadata_props();
+    entry->set_key("pkg.torch.onnx.name_scopes");
+    entry->set_value(scopes);
+    return read_model(model).value().ops.at(0).source.module;
+  };
+  EXPECT_EQ(module("['', 'encoder', 'encoder.act', 'relu']"), "encoder.act");
+  EXPECT_EQ(module("['', 'encoder', 'encoder.act', 'rel"), "encoder");
+  EXPECT_EQ(module("['"), "net.act");
+  EXPECT_EQ(module("[]"), "net.act");
 }
 
 TEST(OnnxGraph, AnUnsortedGraphIsSorted) {

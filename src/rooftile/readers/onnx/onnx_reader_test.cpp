@@ -67,6 +67,15 @@ const OperatorCase kOperators[] = {
         { y = ConvTranspose<strides=[2,2], pads=[1,1,1,1], output_padding=[1,1]>(x, w) })",
      "conv n=1 c=6 k=5 in=4x4 kernel=3x3 stride=2x2 pad=1x1 output_pad=1x1 "
      "transposed=1\n"},
+    // (4-1)·2 + 3 = 9 without padding: two fewer are padding, one more is added.
+    {"conv_transpose_to_a_smaller_output",
+     R"((float[1,6,4,4] x, float[6,5,3,3] w) => (float[1,5,7,7] y)
+        { y = ConvTranspose<strides=[2,2], output_shape=[7,7]>(x, w) })",
+     "conv n=1 c=6 k=5 in=4x4 kernel=3x3 stride=2x2 pad=1x1 transposed=1\n"},
+    {"conv_transpose_to_a_larger_output",
+     R"((float[1,6,4,4] x, float[6,5,3,3] w) => (float[1,5,10,10] y)
+        { y = ConvTranspose<strides=[2,2], output_shape=[10,10]>(x, w) })",
+     "conv n=1 c=6 k=5 in=4x4 kernel=3x3 stride=2x2 output_pad=1x1 transposed=1\n"},
     {"conv_transpose_with_bias",
      R"((float[1,6,4,4] x, float[6,5,3,3] w, float[5] b) => (float[1,5,9,9] y)
         { y = ConvTranspose<strides=[2,2]>(x, w, b) })",
@@ -102,6 +111,9 @@ const OperatorCase kOperators[] = {
      R"((float[2,8,5,5] x, float[8] s, float[8] b) => (float[2,8,5,5] y)
         { y = InstanceNormalization(x, s, b) })",
      "norm fn=instance rows=16 cols=25\n"},
+    // Each of 2·25 positions over its 8 channels.
+    {"local_response_norm", R"((float[2,8,5,5] x) => (float[2,8,5,5] y) { y = LRN<size=5>(x) })",
+     "norm fn=local_response rows=50 cols=8\n"},
     {"softmax_last", R"((float[2,5,16] x) => (float[2,5,16] y) { y = Softmax(x) })",
      "softmax rows=10 cols=16\n"},
     // Before opset 13 the default axis 1 flattens what follows.
@@ -141,6 +153,12 @@ const OperatorCase kOperators[] = {
      R"((float[2,8,5,16] q, float[2,2,7,16] k, float[2,2,7,16] v) => (float[2,8,5,16] y)
         { y = Attention<is_causal=1>(q, k, v) })",
      "attention batch=2 heads=8 kv_heads=2 q=5 kv=7 d=16 causal=1\n", 23},
+    // Heads side by side, and a cache of 3 positions.
+    {"attention_opset_23_on_rows",
+     R"((float[2,5,32] q, float[2,7,8] k, float[2,7,12] v, float[2,2,3,4] pk, float[2,2,3,6] pv)
+        => (float[2,5,48] y, float[2,2,10,4] nk, float[2,2,10,6] nv)
+        { y, nk, nv = Attention<q_num_heads=8, kv_num_heads=2>(q, k, v, "", pk, pv) })",
+     "attention batch=2 heads=8 kv_heads=2 q=5 kv=10 d=4 dv=6\n", 23},
     // Log-probabilities of 8 rows, and of 2·4·4 positions.
     {"cross_entropy",
      R"((float[8,10] s, int64[8] t) => (float l) { l = SoftmaxCrossEntropyLoss(s, t) })",
@@ -170,6 +188,22 @@ const OperatorCase kOperators[] = {
      R"((float[1,2,5,5] x, float[3,2,3,3] w, float[1,18,3,3] o) => (float[1,3,3,3] y)
         { y = DeformConv(x, w, o) })",
      "other fn=deform_columns bytes=1496\ngemm m=9 n=3 k=18 weight=activation\n", 19},
+    // A mask of 9·9 numbers and a bias beside them.
+    {"deform_conv_with_mask",
+     R"((float[1,2,5,5] x, float[3,2,3,3] w, float[1,18,3,3] o, float[3] b, float[1,9,3,3] m)
+        => (float[1,3,3,3] y) { y = DeformConv(x, w, o, b, m) })",
+     "other fn=deform_columns bytes=1820\ngemm m=9 n=3 k=18 weight=activation bias=1\n", 19},
+    // A step over all tensors: of 4·8 and 8 parameters.
+    {"adam",
+     R"((float r, int64 t, float[4,8] x, float[8] x2, float[4,8] g, float[8] g2, float[4,8] v,
+         float[8] v2, float[4,8] h, float[8] h2) => (float[4,8] y, float[8] y2)
+        { y, y2 = ai.onnx.preview.training.Adam(r, t, x, x2, g, g2, v, v2, h, h2) })",
+     "optimizer fn=adam parameters=40\n"},
+    {"momentum",
+     R"((float r, int64 t, float[4,8] x, float[8] x2, float[4,8] g, float[8] g2, float[4,8] v,
+         float[8] v2) => (float[4,8] y, float[8] y2)
+        { y, y2 = ai.onnx.preview.training.Momentum(r, t, x, x2, g, g2, v, v2) })",
+     "optimizer fn=momentum parameters=40\n"},
     {"unknown_operator", R"((float[4,8] a) => (float[4,8] y) { y = local.Twist(a) })",
      "other fn=Twist bytes=256\n"},  // the output's shape is what the file declares
 };
@@ -201,6 +235,23 @@ const OperatorCase kContrib[] = {
           y = Relu(y0)  z = Tanh(pv) })",
      "attention batch=2 heads=4 q=5 kv=7 d=4 dv=6\nelementwise fn=relu elements=240\n"
      "elementwise fn=tanh elements=336\n"},
+    {"multi_head_attention_with_past",
+     R"((float[2,1,16] q, float[2,1,16] k, float[2,1,16] v, float[2,4,7,4] pk, float[2,4,7,4] pv)
+        => (float[2,1,16] y)
+        { y = com.microsoft.MultiHeadAttention<num_heads=4>(q, k, v, "", "", "", pk, pv) })",
+     "attention batch=2 heads=4 q=1 kv=8 d=4\n"},
+    // Keys in heads are those of another sequence, complete already.
+    {"multi_head_attention_across_sequences",
+     R"((float[2,5,16] q, float[2,4,7,4] k, float[2,4,7,6] v, float[2,4,9,4] pk,
+         float[2,4,9,6] pv) => (float[2,5,24] y)
+        { y = com.microsoft.MultiHeadAttention<num_heads=4>(q, k, v, "", "", "", pk, pv) })",
+     "attention batch=2 heads=4 q=5 kv=7 d=4 dv=6\n"},
+    {"decoder_masked_attention_with_past",
+     R"((float[2,1,16] q, float[2,1,16] k, float[2,1,16] v, float[2,4,7,4] pk, float[2,4,7,4] pv)
+        => (float[2,1,16] y)
+        { y = com.microsoft.DecoderMaskedMultiHeadAttention<num_heads=4>(q, k, v, "", "", pk, pv)
+        })",
+     "attention batch=2 heads=4 q=1 kv=8 d=4\n"},
     // 8 query and 2 key heads of 4: a packed row has (8 + 2·2)·4 = 48 elements.
     {"group_query_attention_packed",
      R"((float16[1,5,48] q, float16[1,2,3,4] pk, float16[1,2,3,4] pv, int32[1] s, int32 t) => (y)
@@ -258,6 +309,17 @@ const OperatorCase kContrib[] = {
      R"((float[2,5,8] x, int8[8,4] w, float s, float[4] b) => (y)
         { y0 = com.microsoft.DynamicQuantizeMatMul(x, w, s, "", b)  y = Relu(y0) })",
      "gemm m=10 n=4 k=8 layout=nn weight=activation bias=1\nelementwise fn=relu elements=40\n"},
+    {"gemm_fast_gelu",
+     R"((float[5,8] x, float[8,4] w) => (float[5,4] y) { y = com.microsoft.GemmFastGelu(x, w) })",
+     "gemm m=5 n=4 k=8 layout=nn weight=activation\n"},
+    {"gemm_fast_gelu_with_bias",
+     R"((float[5,8] x, float[8,4] w, float[4] b) => (float[5,4] y)
+        { y = com.microsoft.GemmFastGelu(x, w, b) })",
+     "gemm m=5 n=4 k=8 layout=nn weight=activation bias=1\n"},
+    {"matmul_integer_to_float_with_bias",
+     R"((uint8[5,8] a, int8[8,4] b, float as, float bs, uint8 az, int8 bz, float[4] c)
+        => (float[5,4] y) { y = com.microsoft.MatMulIntegerToFloat(a, b, as, bs, az, bz, c) })",
+     "gemm m=5 n=4 k=8 layout=nn weight=activation bias=1\n"},
     {"qgemm",
      R"((uint8[5,8] a, float as, uint8 az, int8[4,8] b, float bs, int8 bz) => (y)
         { y0 = com.microsoft.QGemm<transB=1>(a, as, az, b, bs, bz)  y = Relu(y0) })",

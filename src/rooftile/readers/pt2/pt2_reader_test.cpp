@@ -193,6 +193,15 @@ TEST(Pt2, WorkInPlaceIsAnEdge) {
   EXPECT_THAT(read(program).ops[2].inputs, ElementsAre("b"));
 }
 
+TEST(Pt2, AGraphOfViewsRunsNothing) {
+  ProgramMaker program;
+  program.input("x", sizes({4, 8})).value("v", sizes({32}));
+  program.call("torch.ops.aten.view.default", {{"self", tensor("x")}, {"size", ints({32})}}, "v");
+  const Workload workload = read(program);
+  EXPECT_THAT(workload.ops, IsEmpty());
+  EXPECT_THAT(workload.notes, ElementsAre("the graph runs nothing on the GPU"));
+}
+
 ProgramMaker symbolic_program() {
   ProgramMaker program;
   const Json batch = size("Symbol('s0', positive=True, integer=True)", 2), length = size("s1", 8);

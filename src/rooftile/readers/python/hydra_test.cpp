@@ -101,5 +101,47 @@ TEST(Hydra, GroupsOfTheRootKeepTheirPackage) {
   EXPECT_EQ(found.at(3), "0.500000@adam.yaml:1");
 }
 
+constexpr const char* kMaker = R"py(
+import hydra
+import torch
+
+@hydra.main(version_base=None, config_path="conf", config_name="config")
+def main(cfg):
+    hydra.utils.instantiate(cfg.agent).update(1)
+
+main()
+)py";
+
+// The file of the class of which an object is made, by the `_target_` that the configuration gives;
+// empty where it is left open.
+std::string maker_of(const std::string& target, const std::vector<std::string>& definers) {
+  std::map<std::string, std::string> files{
+      {"p/train.py", kMaker}, {"p/conf/config.yaml", "agent:\n  _target_: " + target + "\n"}};
+  std::vector<std::string> paths{"p/train.py"};
+  for (const std::string& path : definers) {
+    files[path] = "import torch\nclass Agent:\n  def update(self, x):\n    return x\n";
+    paths.push_back(path);
+  }
+  const auto facts = read_python(paths, {"", "", files});
+  if (!facts) return facts.error().message;
+  const std::vector<const Call*>& makes = facts->method_calls("instantiate");
+  if (makes.size() != 1) return "several";
+  const ClassDef* made = makes.front()->expr->type->class_def;
+  return made == nullptr ? "" : made->file->path;
+}
+
+TEST(Hydra, TargetsNameClassesFromAnyPackageOn) {
+  const std::string path = "p/vip/models/net.py";
+  for (const char* target : {"vip.models.net.Agent", "vip.Agent", "models.Agent", "net.Agent"}) {
+    EXPECT_EQ(maker_of(target, {path}), path) << target;
+  }
+  for (const char* target : {"Agent", "other.Agent", "ip.Agent", "vip.Other"}) {
+    EXPECT_EQ(maker_of(target, {path}), "") << target;
+  }
+  const std::string other = "p/vip/other.py";
+  EXPECT_EQ(maker_of("vip.Agent", {path, other}), "") << "either of two";
+  EXPECT_EQ(maker_of("models.Agent", {path, other}), path);
+}
+
 }  // namespace
 }  // namespace rooftile::source

@@ -58,11 +58,9 @@ std::string_view Inference::resolve_import(std::string_view full_name, const Fil
   if (!has_own_library_ && is_library_root(name)) return known(name).name;
   std::unordered_set<std::string_view>& foreign = foreign_names_[&from];
   if (foreign.contains(name)) return known(name).name;
-  bool is_foreign = true;
   for (std::size_t end = name.size(); end != std::string_view::npos && end > 0;
        end = name.rfind('.', end - 1)) {
     const File* file = find_module(name.substr(0, end), from);
-    is_foreign = is_foreign && file == nullptr;
     if (file == nullptr || file == &from) continue;
     if (end != name.size()) {
       const std::string_view rest = name.substr(end + 1);
@@ -74,7 +72,7 @@ std::string_view Inference::resolve_import(std::string_view full_name, const Fil
     add_packages_of(*file, from);
     return intern(file->module + std::string(name.substr(end)));
   }
-  if (is_foreign) foreign.insert(intern(name));
+  foreign.insert(intern(name));
   return known(name).name;
 }
 

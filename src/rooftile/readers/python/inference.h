@@ -271,7 +271,7 @@ class Inference {
   std::unordered_map<std::string_view, const File*> modules_;  // by their whole names
   bool has_own_library_ = false;  // a module is named like one of a library: "torch.ops"
   std::unordered_map<std::string_view, std::vector<const File*>> modules_by_suffix_;
-  // What a file imports that is in no given file.
+  // What a file imports that is in no other given file.
   std::unordered_map<const File*, std::unordered_set<std::string_view>> foreign_names_;
   std::unordered_set<std::string_view> foreign_prefixes_;  // of names, not to be found in modules_
   std::unordered_map<const ClassDef*, std::unordered_map<std::string_view, Entry>> attributes_;

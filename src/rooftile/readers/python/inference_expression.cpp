@@ -283,11 +283,6 @@ const Type* Inference::attribute_type(const Type& object, std::string_view word,
   if (object.is(TypeKind::module) && object.made_by != nullptr) {
     if (const Type* member = dictionary_member(*object.made_by, word)) return member;
   }
-  if (object.is(TypeKind::container) && object.made_by != nullptr) {  // Munch(net=…).net
-    const Argument* given = object.made_by->argument(word);
-    if (given != nullptr) return given->value->type;
-    return object.element == nullptr ? &unknown_type() : object.element;
-  }
   if (object.is(TypeKind::tensor)) {
     if (const Type* known = tensor_attribute(object, word)) return known;
   }

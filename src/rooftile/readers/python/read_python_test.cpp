@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "rooftile/script/reach/reach.h"
 #include "rooftile/workload/source_edits.h"
 
@@ -51,6 +57,9 @@ TEST(ReadPython, ResolvesNames) {
       {"builtin", "print(1)\n", "print"},
       {"behind an unknown wildcard", "from conf import *\ntorch.compile(x)\n", "torch.compile"},
       {"method", "import torch\nx = torch.zeros(1)\nx.item()\n", "torch.Tensor.item"},
+      {"global at the top", "global t\nimport torch as t\nt.compile(1)\n", "torch.compile"},
+      {"global in a class", "class C:\n  global t\n  import torch as t\nt.compile(1)\n",
+       "torch.compile"},
   };
   for (const NameCase& each : cases) {
     EXPECT_EQ(facts_of(each.text).calls(each.full_name).size(), 1U) << each.what;
@@ -87,6 +96,13 @@ TEST(ReadPython, FollowsValues) {
        6, Certainty::constant},
       {"dictionary", "k = {'n': 7}\nf(**k)\n", 7, Certainty::literal},
       {"updated", "k = {}\nk.update({'n': 8})\nf(**k)\n", 8, Certainty::literal},
+      {"set where it is not", "k = {'m': 1}\nk.setdefault('n', 8)\nf(**k)\n", 8,
+       Certainty::literal},
+      {"set already", "k = {'n': 7}\nk.setdefault('n', 8)\nf(**k)\n", 7, Certainty::literal},
+      {"given instead", "def g(**k):\n  k.setdefault('n', 8)\n  f(**k)\ng(n=7)\n", 7,
+       Certainty::literal},
+      {"updated beside others", "k = {'n': 7}\n'text'\nupdate(n=8)\no.update(n=9)\nf(**k)\n", 7,
+       Certainty::literal},
       {"condition", "ON = True\nf(n=1 if ON else 0)\n", 1, Certainty::literal},
       {"class attribute", "class C:\n  n = 3\nf(n=C.n)\n", 3, Certainty::constant},
       {"returned dictionary", "def g():\n  return {'n': 3}\nc = g()\nf(n=c['n'])\n", 3,
@@ -116,7 +132,10 @@ TEST(ReadPython, FollowsValues) {
 TEST(ReadPython, LeavesOpenWhatIsOpen) {
   for (const char* text :
        {"f(n=g())\n", "for n in range(3):\n  f(n=n)\n", "n = 1\nwhile x():\n  f(n=n)\n  n = 2\n",
-        "f(**unknown())\n", "def g(**k):\n  f(n=k['n'])\ng(n=3)\ng(n=4)\n",
+        "f(**unknown())\n", "k = {}\nk.update(k)\nf(**k)\n",
+        "def g(x):\n  if x:\n    if x > 1:\n      return {'n': 2}\n    return {'n': 3}\n"
+        "  return {'n': 4}\nk = g(1)\nf(**k)\n",
+        "def g(**k):\n  f(n=k['n'])\ng(n=3)\ng(n=4)\n",
         "class A:\n  def __init__(self, n):\n    f(n=n)\nclass B(A):\n"
         "  def __init__(self, *all):\n    super().__init__(*all)\n",
         "def g(x):\n  if x:\n    return {'n': 2}\n  return {'n': 3}\nc = g(1)\nf(n=c['n'])\n",
@@ -126,6 +145,140 @@ TEST(ReadPython, LeavesOpenWhatIsOpen) {
   }
   const SourceFacts facts = facts_of("f(1)\n");
   EXPECT_TRUE(facts.argument(only(facts.method_calls("f")), "n", 1).absent());
+}
+
+TEST(ReadPython, FollowsSettingsThatALibraryReads) {
+  const SourceFacts facts = facts_of(
+      "import pyrallis\nclass Settings:\n  n: int = 3\n"
+      "s = pyrallis.parse(args=[], config_class=Settings)\nf(n=s.n)\n");
+  EXPECT_TRUE(facts.argument(only(facts.method_calls("f")), "n").is(3));
+}
+
+struct PlaceCase {
+  const char* what;
+  std::string text;  // sets `place`
+  Residence residence;
+};
+
+void expect_places(std::span<const PlaceCase> cases) {
+  for (const PlaceCase& each : cases) {
+    const std::string text = "import torch\n" + each.text + "f(torch.zeros(8).to(place))\n";
+    const SourceFacts facts = facts_of(text);
+    const Call& call = only(facts.method_calls("f"));
+    EXPECT_EQ(call.arguments[0].value->type->residence, each.residence) << each.what;
+  }
+}
+
+// `args.gpu` where nobody gives it, by how the option is declared.
+TEST(ReadPython, KnowsThatAGpuIsNotAskedFor) {
+  const auto asking = [](const std::string& option, const std::string& condition) {
+    return "p.add_argument('--gpu'" + option + ")\na = p.parse_args()\nplace = a.gpu if " +
+           condition + " else 'cpu'\n";
+  };
+  const PlaceCase cases[] = {
+      {"no default", asking("", "a.gpu is not None"), Residence::host},
+      {"None", asking(", default=None", "a.gpu is not None"), Residence::host},
+      {"the first", asking(", default=0", "a.gpu is not None"), Residence::gpu},
+      {"a switch", asking(", action='store_true'", "a.gpu is not None"), Residence::gpu},
+      {"and", asking("", "torch.cuda.is_available() and a.gpu is not None"), Residence::host},
+      {"or", asking("", "torch.cuda.is_available() or a.gpu is not None"), Residence::gpu},
+      {"declared twice", "p.add_argument('--gpu', default=0)\n" + asking("", "a.gpu is not None"),
+       Residence::gpu},
+  };
+  expect_places(cases);
+}
+
+TEST(ReadPython, KnowsTheDeviceThatIsSetBesideTheOptions) {
+  const auto choosing = [](const std::string& condition) {
+    return "args = p.parse_args()\nif " + condition +
+           ":\n  args.device = 'cuda'\nelse:\n  args.device = 'cpu'\nplace = other.device\n";
+  };
+  const PlaceCase cases[] = {
+      {"available", choosing("torch.cuda.is_available()"), Residence::gpu},
+      {"and", choosing("len(args.ids) > 0 and torch.cuda.is_available()"), Residence::gpu},
+      {"or", choosing("args.fast or torch.cuda.is_available()"), Residence::unknown},
+      {"another condition", choosing("args.fast and args.large"), Residence::unknown},
+  };
+  expect_places(cases);
+}
+
+TEST(ReadPython, KnowsASwitchThatAllFilesSetAlike) {
+  const std::string asks = "place = 'cuda' if config.use_gpu else 'cpu'\n";
+  const PlaceCase cases[] = {
+      {"off", "config.use_gpu = False\n" + asks, Residence::host},
+      {"off, None before", "config.use_gpu = None\nconfig.use_gpu = False\n" + asks,
+       Residence::host},
+      {"on", "config.use_gpu = True\n" + asks, Residence::gpu},
+      {"never set", asks, Residence::gpu},
+      {"one of both", "config.use_gpu = False\nother.use_gpu = True\n" + asks, Residence::gpu},
+      {"open", "config.use_gpu = False\nother.use_gpu = load()\n" + asks, Residence::gpu},
+  };
+  expect_places(cases);
+}
+
+struct LoaderCase {
+  const char* what;
+  std::string body;  // of the class
+  const char* call;
+  bool is_loader;
+};
+
+// A class around the library's loader stands for it where it only hands on what it is given.
+TEST(ReadPython, KnowsLoadersThatHandOnTheirOptions) {
+  const std::string takes = "  def __init__(self, path, **options):\n";
+  const std::string hands_on = "    super().__init__(read(path), **options)\n";
+  const std::string all = "  def __init__(self, **options):\n    super().__init__(**options)\n";
+  const LoaderCase cases[] = {
+      {"nothing of its own", "  pass\n", "Own(data, batch_size=4)", true},
+      {"named", takes + hands_on, "Own(path='a', batch_size=4)", true},
+      {"the path at its place", takes + hands_on, "Own('a', batch_size=4)", true},
+      {"two at their places", takes + hands_on, "Own('a', 4)", false},
+      {"unpacked", takes + hands_on, "Own(*a, batch_size=4)", false},
+      {"nothing given", takes + hands_on, "Own()", false},
+      {"no parameter for the first", all, "Own(data, batch_size=4)", false},
+      {"all named", all, "Own(dataset=data, batch_size=4)", true},
+      {"options not handed on", takes + "    super().__init__(read(path))\n",
+       "Own('a', batch_size=4)", false},
+      {"options added", takes + "    options.update(extra())\n" + hands_on,
+       "Own('a', batch_size=4)", false},
+      {"options replaced", takes + "    options = extra(options)\n" + hands_on,
+       "Own('a', batch_size=4)", false},
+      {"pins", takes + "    super().__init__(read(path), pin_memory=True, **options)\n",
+       "Own('a', batch_size=4)", false},
+  };
+  for (const LoaderCase& each : cases) {
+    const SourceFacts facts = facts_of(
+        "from torch.utils.data import DataLoader\n"
+        "class Own(DataLoader):\n" +
+        each.body + each.call + "\n");
+    const Call& call = only(facts.method_calls("Own"));
+    EXPECT_EQ(call.name == "torch.utils.data.DataLoader", each.is_loader) << each.what;
+  }
+}
+
+TEST(ReadPython, KnowsStepsOfOptimizers) {
+  const std::pair<const char*, bool> cases[] = {
+      {"optimizer.step()", true},
+      {"optimizers[0].step()", true},
+      {"states['optimizer'].step()", true},
+      {"optim.learner.step()", true},
+      {"engine.step()", true},
+      {"runner.optimizer_step()", true},
+      {"optimizer_step(model)", true},
+      {"loss_scaler(loss, rule)", true},
+      {"learner.step()", false},
+      {"optimizer_scheduler.step()", false},
+      {"states['env'].step()", false},
+      {"runner.other_step()", false},
+      {"step()", false},
+  };
+  for (const auto& [step, is_one] : cases) {
+    const SourceFacts facts = facts_of(
+        "import torch\nmodel = torch.nn.Linear(8, 8).cuda()\nfor x in batches:\n"
+        "  loss = model(x.cuda()).sum()\n  loss.backward()\n  " +
+        std::string(step) + "\n");
+    EXPECT_EQ(facts.loops(LoopRole::training_step).size(), is_one ? 1U : 0U) << step;
+  }
 }
 
 constexpr std::string_view kTraining = R"(import torch
@@ -205,6 +358,7 @@ TEST(ReadPython, SurvivesWhatIsNoPython3) {
                            "def f(:\n  pass\nimport torch\ntorch.compile(x)\n",
                            "# \xE9\nimport torch\nx = '\xE9'\ntorch.compile(x)\n",
                            "\xEF\xBB\xBFimport torch\r\ntorch.compile(x)\r\n",
+                           "import .a\nimport torch\ntorch.compile(x)\n",
                            "import torch  # lines as of a Mac\rtorch.compile(x)\r"}) {
     EXPECT_EQ(facts_of(text).calls("torch.compile").size(), 1U) << text;
   }
@@ -243,6 +397,41 @@ TEST(ReadPython, HandsOnWildcards) {
                                             {"data.py", "from conf import *\n"},
                                             {"train.py", "from data import *\nt.compile(x)\n"}});
   EXPECT_EQ(facts.calls("torch.compile").size(), 1U);
+}
+
+// By what is written of the name; where that begins no package, what may train and nothing imports.
+TEST(ReadPython, ImportsModulesByNamesThatArePutTogether) {
+  const std::string network =
+      "import torch\nclass Net(torch.nn.Module):\n  def forward(self, x):\n    return x\n";
+  const std::string all = "lone models.a.net models.a.other models.b.net ";
+  const std::string of_a = "models.a.loss models.a.net models.a.other ";
+  const std::pair<const char*, std::string> cases[] = {
+      {"'models.a.net'", "models.a.net "},
+      {"'models.%s.net' % name", "models.a.net models.b.net "},
+      {"'models.{}.net'.format(name)", "models.a.net models.b.net "},
+      {"f'models.{name}.net'", "models.a.net models.b.net "},
+      {"'models.' + name + '.net'", "models.a.net models.b.net "},
+      {"'models.a.' + name", of_a},
+      {"'src.models.a.' + name", of_a},
+      {"'models.a.%s_net' % name", all},
+      {"'net' + name", all},
+      {"name", all},
+  };
+  for (const auto& [name, expected] : cases) {
+    const SourceFacts facts = facts_of_files(
+        {{"train.py", "import importlib\nimport torch\nnets = importlib.import_module(" +
+                          std::string(name) + ")\n"},
+         {"lone.py", network},
+         {"models/a/loss.py", "import torch\ndef loss(x):\n  return x.sum()\n"},
+         {"models/a/net.py", network},
+         {"models/a/other.py", network},
+         {"models/b/net.py", network}});
+    std::set<std::string> imported;
+    for (const File* file : facts.files.front()->imported) imported.emplace(file->module);
+    std::string found;
+    for (const std::string& module : imported) found += module + " ";
+    EXPECT_EQ(found, expected) << name;
+  }
 }
 
 TEST(ReadPython, TakesAForwardOverLayersForNoEvaluation) {

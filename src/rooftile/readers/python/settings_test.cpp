@@ -74,6 +74,19 @@ TEST(Settings, SayWhichClassesAreMade) {
   EXPECT_EQ(unused_classes(folder), "Small Other ");
 }
 
+TEST(Settings, BehindLinksAreNotOfTheProject) {
+  TemporaryFolder folder, other;
+  std::filesystem::create_directories(folder / ".git");
+  std::filesystem::create_directories(folder / "configs");
+  folder.write("networks.py", kNetworks);
+  folder.write("train.py", kTraining);
+  const std::string large = "model: {name: Large, width: 64}\n";
+  std::filesystem::create_symlink(other.write("large.yml", large), folder / "configs/linked.yml");
+  EXPECT_EQ(unused_classes(folder), "");
+  folder.write("configs/large.yml", large);
+  EXPECT_EQ(unused_classes(folder), "Small Other ");
+}
+
 TEST(Settings, SayHowLargeIsWhatTheyMake) {
   TemporaryFolder folder;
   std::filesystem::create_directories(folder / ".git");

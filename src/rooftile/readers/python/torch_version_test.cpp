@@ -22,6 +22,9 @@ TEST(TorchVersion, IsTheLowestThatIsStated) {
   EXPECT_EQ(version("install_requires=['torch >= 2.1']"), 201);
   EXPECT_EQ(version("torch = \"^2.3.0\""), 203);
   EXPECT_EQ(version("Tested with PyTorch 1.10+ and **PyTorch** 2.0"), 110);
+  EXPECT_EQ(version("PyTorch 1.10"), 110);
+  EXPECT_EQ(version("torch 1.10"), 110);
+  EXPECT_EQ(version("xPyTorch 1.10, ytorch 1.11, x-torch 1.12"), 0);
   EXPECT_EQ(version("torch==2.4.0+cu121\ntorchvision==0.9\n"), 204);
   EXPECT_EQ(version("torch<2.0\ntorch-scatter==1.2\npip install torch\nimport torch.nn"), 0);
   EXPECT_EQ(version("torch"), 0);
@@ -93,6 +96,24 @@ TEST(OpenDevices, AreGpusByTheUsersWord) {
   on_host.replace(on_host.find("cfg.accelerator"), 15, "\"cpu\"");
   folder.write("train.py", on_host);
   EXPECT_FALSE(trains_on_gpu(file, true));
+}
+
+// Also where no variable of that name holds it.
+TEST(OpenDevices, AreKnownByTheirNames) {
+  TemporaryFolder folder;
+  const std::pair<const char*, bool> cases[] = {
+      {"cfg.accelerator", true}, {"cfg['device']", true}, {"cfg.dev", true},
+      {"get_device()", true},    {"cfg.develop", false},  {"cfg['place']", false},
+      {"load(device)", false},
+  };
+  for (const auto& [place, is_gpu] : cases) {
+    std::string text = kOpenDevice;
+    for (std::size_t at = text.find("to(device)"); at != text.npos; at = text.find("to(device)")) {
+      text.replace(at, 10, "to(place)");
+    }
+    text.replace(text.find("    model ="), 0, "    place = " + std::string(place) + "\n");
+    EXPECT_EQ(trains_on_gpu(folder.write("train.py", text), false), is_gpu) << place;
+  }
 }
 
 }  // namespace

@@ -33,13 +33,13 @@ Not from the source alone. `TORCH_LOGS=cudagraphs` lists the recordings.
 using namespace source;
 
 bool records_graphs(const SourceFacts& facts, const Call& call) {
-  const Value mode = facts.argument(call, "mode", 4);
+  const Value mode = facts.argument(call, "mode");
   return mode.is("reduce-overhead") || mode.is("max-autotune");
 }
 
 // Why shapes differ; empty where nothing shows it.
 std::string reason(const SourceFacts& facts, const Call& call) {
-  const Value dynamic = facts.argument(call, "dynamic", 2);
+  const Value dynamic = facts.argument(call, "dynamic");
   if (dynamic.is_true() && dynamic.fixed()) return "dynamic=True expects shapes that differ";
   for (const Program* program : training_programs_of(facts, *call.file)) {
     if (const auto sign = padded_to_longest(facts, *program)) return sign->text;
@@ -53,7 +53,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (!records_graphs(facts, *call)) continue;
     const std::string why = reason(facts, *call);
     if (why.empty()) continue;
-    const Value mode = facts.argument(*call, "mode", 4);
+    const Value mode = facts.argument(*call, "mode");
     Fix fix{"Pad to a few fixed lengths, or leave mode out", Exactness::exact_arithmetic};
     if (const Argument* written = call->argument("mode"); written != nullptr) {
       add_edit(mode.is("max-autotune")

@@ -94,7 +94,7 @@ bool trains_with_it(const SourceFacts& facts, const Call& call) {
   const bool is_offered = std::any_of(programs.begin(), programs.end(),
                                       [](const Program* program) { return offers_ddp(*program); });
   return !is_offered && std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
-    return call.statement != nullptr && runs_in(facts, *program, *call.statement);
+    return runs_in(facts, *program, *call.statement);
   });
 }
 

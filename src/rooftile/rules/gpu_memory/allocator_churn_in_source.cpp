@@ -12,7 +12,6 @@ using namespace source;
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* call : launched_calls(facts, {"torch.cuda.empty_cache"})) {
-    if (call->statement == nullptr) continue;
     const bool trains = is_hot(facts, *call);
     if (!trains && !is_in_evaluation_loop(facts, *call)) continue;
     Fix fix{

@@ -137,7 +137,7 @@ bool is_set_inside(const Expr* expr, const Statement& loop, int depth = 0) {
                          depth < kMaxLoops && !is_set_inside(binding->value, loop, depth + 1);
     // Bound several times, one of them in the loop.
     const bool may_be = part.kind == ExprKind::name && binding == nullptr &&
-                        part.statement != nullptr && part.statement->function == loop.function &&
+                        part.statement->function == loop.function &&
                         sets_variable(loop.body, part.word());
     return (is_inside && !is_same) || may_be;
   });

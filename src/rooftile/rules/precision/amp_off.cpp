@@ -125,9 +125,8 @@ bool has_two_optimizers(const SourceFacts& facts, const Program& program, const 
     if (of != nullptr && def != of) continue;
     if (!runs_by_default(facts, program, *call->file)) continue;
     const void* place = def != nullptr ? static_cast<const void*>(def) : call->file;
-    const bool is_set = call->statement != nullptr && call->statement->target != nullptr;
-    const bool is_returned =
-        call->statement != nullptr && call->statement->kind == StatementKind::return_;
+    const bool is_set = call->statement->target != nullptr;
+    const bool is_returned = call->statement->kind == StatementKind::return_;
     std::string_view name;
     if (is_set) name = call->file->slice(call->statement->target->range);
     if (is_returned && call->function != nullptr) name = call->function->name;
@@ -142,15 +141,13 @@ bool has_two_optimizers(const SourceFacts& facts, const Program& program, const 
 // Of Lightning's modules in the program, each with a training step of its own, none is trained by
 // one optimizer.
 bool has_adversarial_classes(const SourceFacts& facts, const Program& program) {
-  bool has_step = false;
   for (const File* file : program.files) {
     for (const ClassDef* def : file->classes) {
       if (!def->is_lightning_module || def->method("training_step") == nullptr) continue;
       if (!has_two_optimizers(facts, program, def)) return false;
-      has_step = true;
     }
   }
-  return has_step || has_two_optimizers(facts, program, nullptr);
+  return has_two_optimizers(facts, program, nullptr);
 }
 
 // What a pass of the loop calls in a run with the default settings.
@@ -263,7 +260,7 @@ bool transforms(const SourceFacts& facts, const File& file) {
   return std::ranges::any_of(file.calls, [&](const Call* call) {
     return is_one_of(call->method, {"rfft", "irfft", "rfft2", "fft2", "fftn", "rfftn"}) &&
            !call->name.starts_with("numpy.") && !call->name.starts_with("scipy.") &&
-           (call->statement == nullptr || !stands_in_unused(facts, *call->statement));
+           !stands_in_unused(facts, *call->statement);
   });
 }
 

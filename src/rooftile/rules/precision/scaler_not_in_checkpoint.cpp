@@ -53,10 +53,9 @@ bool is_kept(const Call& call) {
   for (const Expr* outer = call.expr->parent; outer != nullptr; outer = outer->parent) {
     if (outer->call() != nullptr && outer->call()->method == "load_state_dict") return false;
   }
-  const Statement* statement = call.statement;
-  const bool is_item = statement != nullptr && statement->kind == StatementKind::assignment &&
-                       statement->target != nullptr &&
-                       statement->target->kind == ExprKind::subscript;
+  const Statement& statement = *call.statement;
+  const bool is_item = statement.kind == StatementKind::assignment && statement.target != nullptr &&
+                       statement.target->kind == ExprKind::subscript;
   if (is_item) return true;
   for (const Expr* outer = call.expr->parent; outer != nullptr; outer = outer->parent) {
     if (outer->kind == ExprKind::dict) return true;

@@ -200,9 +200,8 @@ bool is_cut_off(const Call& call) {
   };
   if (cuts(outer)) return true;
   const Statement* set = call.statement;
-  const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
-                      set->value == call.expr && set->target != nullptr &&
-                      set->target->kind == ExprKind::name;
+  const bool is_set = set->kind == StatementKind::assignment && set->value == call.expr &&
+                      set->target != nullptr && set->target->kind == ExprKind::name;
   if (!is_set || call.function == nullptr) return false;
   return std::ranges::any_of(call.function->calls, [&](const Call* each) {
     return each->receiver != nullptr && each->method == "detach" &&

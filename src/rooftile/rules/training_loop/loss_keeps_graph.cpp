@@ -138,8 +138,8 @@ const Expr* value_set(const Statement& statement, std::string_view name) {
 bool is_number_by_now(const Expr& name) {
   constexpr int kMaxStatements = 64;
   int left = kMaxStatements;
-  for (const Statement* at = name.statement; at != nullptr; at = at->parent) {
-    if (at->function_def != nullptr || at->loop != nullptr) return false;
+  for (const Statement* at = name.statement;
+       at != nullptr && at->function_def == nullptr && at->loop == nullptr; at = at->parent) {
     for (std::size_t i = at->index; i > 0 && left > 0; --i, --left) {
       const Statement& before = *at->block[i - 1];
       if (const Expr* value = value_set(before, name.word())) return is_detached(*value);

@@ -228,8 +228,7 @@ Guard classify(const SourceFacts& facts, const Expr& expr, const Statement* stat
     guard.kind = GuardKind::debug;
   } else if (word == "training" || word == "is_train" || word == "is_training" || word == "train") {
     guard.kind = GuardKind::training;
-  } else if (const Statement* place = statement != nullptr ? statement : expr.statement;
-             place != nullptr && is_steady(facts, expr, place)) {
+  } else if (is_steady(facts, expr, statement)) {
     guard.kind = GuardKind::option;
   }
   return guard;

@@ -219,17 +219,6 @@ std::optional<bool> is_in_else(const Statement& inner, const Statement& branch) 
   return std::ranges::find(branch.otherwise, at) != branch.otherwise.end();
 }
 
-// `if scaler is None: loss.backward() … else: scaler.scale(loss).backward() …`: each of them trains
-// in its own way, and which one is taken is the same on each pass.
-bool has_other_backward(const Call& backward, const Statement& branch) {
-  const std::optional<bool> side = is_in_else(*backward.statement, branch);
-  if (!side || branch.function == nullptr) return false;
-  return std::ranges::any_of(branch.function->calls, [&](const Call* call) {
-    return call->method == "backward" && call->statement != nullptr &&
-           is_in_else(*call->statement, branch) == !*side;
-  });
-}
-
 bool asks_for_none(const Expr* expr) {
   return expr != nullptr && expr->kind == ExprKind::comparison && expr->children().size() == 2 &&
          expr->word().starts_with("is") && expr->children()[1]->kind == ExprKind::none;
@@ -276,7 +265,6 @@ bool guards_backward(const SourceFacts& facts, const Loop* step_loop, const Guar
   const bool is_branch = guard.kind == GuardKind::condition && guard.statement != nullptr &&
                          guard.statement->kind == StatementKind::if_;
   if (backward == nullptr || backward->statement == nullptr || !is_branch) return false;
-  if (asks_for_none(guard.expr) && has_other_backward(*backward, *guard.statement)) return true;
   const auto is_there = [&](const Call& call) {
     return call.statement != nullptr &&
            is_in_else(*call.statement, *guard.statement) == guard.negated;

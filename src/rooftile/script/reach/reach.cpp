@@ -226,7 +226,7 @@ class Reach {
     for (std::size_t next = 0; next < found.size(); ++next) {
       const FunctionDef* one = found[next];
       for (const Call* caller : one->callers) {
-        if (caller->statement == nullptr || caller->function == nullptr) continue;
+        if (caller->function == nullptr) continue;
         const auto [place, is_new] = solved_.try_emplace(caller->function);
         if (is_new) found.push_back(caller->function);
         if (!place->second.is_done) place->second.callees.push_back(one);
@@ -257,21 +257,15 @@ class Reach {
     }
   }
 
-  static bool has_callers(const FunctionDef& function) {
-    return std::ranges::any_of(function.callers,
-                               [](const Call* caller) { return caller->statement != nullptr; });
-  }
-
   // Ways begin in what nothing calls; of functions that only call each other in the outermost.
   void root(const SourceFacts& facts, const std::vector<const FunctionDef*>& functions) {
     for (const FunctionDef* function : functions) {
-      if (has_callers(*function)) continue;
+      if (!function->callers.empty()) continue;
       begin(facts, *function, !is_unused(facts, *function) && !is_overridden(facts, *function));
     }
     for (const FunctionDef* function : functions) {
       const bool is_called_at_top = std::ranges::any_of(function->callers, [&](const Call* caller) {
-        return caller->statement != nullptr &&
-               (caller->function == nullptr || solved_.at(caller->function).is_done);
+        return caller->function == nullptr || solved_.at(caller->function).is_done;
       });
       if (is_called_at_top) mark_rooted(*function);
     }
@@ -279,7 +273,7 @@ class Reach {
       if (!solved_.at(*function).is_rooted) begin(facts, **function, true);
     }
     for (const FunctionDef* function : functions) {
-      const bool is_started = has_callers(*function) && !starts_of(facts, *function).empty();
+      const bool is_started = !function->callers.empty() && !starts_of(facts, *function).empty();
       if (is_started || is_also_called_from_outside(*function)) begin(facts, *function, true);
     }
   }
@@ -310,7 +304,6 @@ class Reach {
     bool rose = !mine.entrances.empty() && !mine.is_told;
     mine.is_told = true;
     for (const Call* caller : function.callers) {
-      if (caller->statement == nullptr) continue;
       for (const Way& way : ways_by(facts, *caller, function)) {
         rose = add(way, entrance_by(function, caller)) || rose;
       }
@@ -512,10 +505,7 @@ const Ways& ways_to(const SourceFacts& facts, const Statement& statement) {
   return known_ways(facts, statement);
 }
 
-const Ways& ways_to(const SourceFacts& facts, const Call& call) {
-  static const Ways top{Way{}};
-  return call.statement == nullptr ? top : known_ways(facts, call);
-}
+const Ways& ways_to(const SourceFacts& facts, const Call& call) { return known_ways(facts, call); }
 
 namespace {
 
