@@ -130,7 +130,7 @@ struct Type {
 struct Argument {
   std::string_view name;        // empty for a positional one
   std::uint32_t position = 0;   // of a positional one
-  const Expr* value = nullptr;  // for `*x` and `**x` the starred expression
+  const Expr* value = nullptr;  // for `*x` and `**x` the starred expression; never null
   ByteRange range;              // the whole `name=value`
   bool unpacked = false;        // it is `*x` or `**x`
   bool followed = false;        // not written here: an item of the dictionary behind a `**x`
@@ -147,14 +147,14 @@ struct Call {
   std::string_view module;         // of the given files, that importlib or the like loads here
   const Expr* receiver = nullptr;  // what stands before the last dot; null for a plain name
   std::span<const Argument> arguments;
-  bool unknown_arguments = false;       // a `*x` or `**x` that could not be followed
-  const FunctionDef* target = nullptr;  // own function, method, __init__ or forward that runs
-  const Expr* expr = nullptr;
-  const Statement* statement = nullptr;
+  bool unknown_arguments = false;         // a `*x` or `**x` that could not be followed
+  const FunctionDef* target = nullptr;    // own function, method, __init__ or forward that runs
+  const Expr* expr = nullptr;             // never null
+  const Statement* statement = nullptr;   // of `expr`; never null
   const FunctionDef* function = nullptr;  // the one it stands in; null at module level
-  const File* file = nullptr;
-  std::uint32_t open_paren = 0;   // byte of "("
-  std::uint32_t close_paren = 0;  // byte of ")"; new arguments go before it
+  const File* file = nullptr;             // never null
+  std::uint32_t open_paren = 0;           // byte of "("
+  std::uint32_t close_paren = 0;          // byte of ")"; new arguments go before it
 
   const Argument* argument(std::string_view name, int position = -1) const;
   const Type& receiver_type() const;  // unknown without a receiver
@@ -169,7 +169,7 @@ enum class LoopRole : std::uint8_t {
 
 struct Loop {
   LoopRole role = LoopRole::other;
-  const Statement* statement = nullptr;
+  const Statement* statement = nullptr;  // never null
   const FunctionDef* function = nullptr;
   const File* file = nullptr;
   // Of a training loop: the first of each, here or in a called function; null if a framework hides

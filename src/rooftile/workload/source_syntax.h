@@ -33,11 +33,13 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
+// The children that are told here are always there, also in broken code. Attributes, calls, lambdas
+// and dicts have no others; elsewhere a syntax error between them is one more, of the kind `other`.
 enum class ExprKind : std::uint8_t {
   name,         // word
   attribute,    // word is the last part, children: the object
   call,         // call; children: callee, then the values of the arguments as written
-  subscript,    // children: object, then indices
+  subscript,    // children: object, then one index or more
   slice,        // children: those of start, stop, step that are written
   text,         // word: between the quotes, escapes as written; bytes too
   format,       // an f-string; children: what it interpolates
@@ -52,15 +54,15 @@ enum class ExprKind : std::uint8_t {
   dict,         // children: key, value, key, value; `**x` is a starred alone in a pair with itself
   unary,        // word: - + ~ ; children: operand
   binary,       // word: + - * / // % ** @ & | ^ << >>; children: left, right
-  comparison,   // word: the first operator (<, ==, in, not in, is, …); children: operands
-  logical,      // word: and, or, not; children: operands
+  comparison,   // word: the first operator (<, ==, in, not in, is, …); children: two or more
+  logical,      // word: and, or, not; children: left, right, or the one of not
   conditional,  // children: value if true, condition, value if false
   lambda,       // function: its parameters; children: body
-  comprehension,  // children: element (or key, value), then for_clauses and conditions
-  for_clause,     // of a comprehension; children: target, iterable
+  comprehension,  // children: element (or key, value), then a for_clause, more and conditions
+  for_clause,     // of a comprehension; children: target, iterable (several in Python 2)
   starred,        // *x or **x (word); children: x
   await,          // children: what is awaited
-  yield,          // children: what is yielded
+  yield,          // children: what is yielded, if anything
   walrus,         // children: target, value
   other,          // a syntax error, or nested too deeply to follow; no children
 };
@@ -97,7 +99,7 @@ struct alignas(64) Expr {
  public:
   const Type* type = nullptr;  // what it evaluates to; never null in finished facts
   const Expr* parent = nullptr;
-  const Statement* statement = nullptr;  // the innermost one that holds it
+  const Statement* statement = nullptr;  // the innermost one that holds it; never null
 
   std::string_view word() const { return {word_, word_size_}; }
   std::span<const Expr* const> children() const {
@@ -127,6 +129,7 @@ struct alignas(64) Expr {
 };
 static_assert(sizeof(Expr) == 64);
 
+// What is named here is never null but where that is said, also in broken code.
 enum class StatementKind : std::uint8_t {
   expression,  // value
   assignment,  // target, value; word is "=", or "+=" and the like; value null for `x: int`
@@ -143,19 +146,19 @@ enum class StatementKind : std::uint8_t {
   class_,      // class_def; its body is there
   import_,     // imports
   assert_,     // value
-  raise_,      // value
+  raise_,      // value, null if there is none
   delete_,     // value
   global_,     // also nonlocal
   pass,        //
   break_,      //
   continue_,   //
-  print,       // the statement of Python 2; value, a tuple
+  print,       // the statement of Python 2; value, a tuple if there are several
   other,       // what the grammar could not read
 };
 
 struct WithItem {
-  const Expr* context = nullptr;
-  const Expr* target = nullptr;  // after `as`, or null
+  const Expr* context = nullptr;  // never null
+  const Expr* target = nullptr;   // after `as`, or null
 };
 
 // One name that an import statement binds: "F" and "torch.nn.functional". For `from x import *`
@@ -181,7 +184,7 @@ struct Statement {
   const FunctionDef* function_def = nullptr;
   const ClassDef* class_def = nullptr;
   const Loop* loop = nullptr;  // of a for_ or while_
-  const File* file = nullptr;
+  const File* file = nullptr;  // never null
 };
 
 struct Parameter {
@@ -199,9 +202,10 @@ struct FunctionDef {
   std::span<const Parameter> parameters;
   std::span<const Expr* const> decorators;
   std::span<const Statement* const> body;
-  const Statement* statement = nullptr;  // of its definition
-  const ClassDef* class_def = nullptr;   // of a method
-  const FunctionDef* outer = nullptr;    // of a function inside a function
+  // Of its definition; of a lambda the one that it stands in. Never null.
+  const Statement* statement = nullptr;
+  const ClassDef* class_def = nullptr;  // of a method
+  const FunctionDef* outer = nullptr;   // of a function inside a function
   const File* file = nullptr;
   const Type* returns = nullptr;     // joined over its returns; never null
   std::vector<const Call*> calls;    // made in its own body, in order of the text
@@ -215,8 +219,9 @@ struct FunctionDef {
 
 // One module attribute made in a class body or in __init__: self.conv1 = nn.Conv2d(3, 64, 7).
 struct Layer {
-  std::string_view attribute;     // "conv1"; within a Sequential or list "features.0"
-  const Call* made_by = nullptr;  // the constructor call; its name is the layer's type
+  std::string_view attribute;  // "conv1"; within a Sequential or list "features.0"
+  // The constructor call; its name is the layer's type. Never null, as is the statement.
+  const Call* made_by = nullptr;
   const Statement* statement = nullptr;
   bool conditional = false;  // made under an if, or more than once with different calls
   bool repeated = false;     // made in a loop or comprehension
@@ -235,7 +240,7 @@ struct ClassDef {
   std::span<const Expr* const> bases;  // full_name says which
   std::span<const Expr* const> decorators;
   std::span<const Statement* const> body;
-  const Statement* statement = nullptr;
+  const Statement* statement = nullptr;  // of its definition; never null
   const File* file = nullptr;
   std::vector<const FunctionDef*> methods;
   // Derived, also through bases in the given files.

@@ -16,8 +16,8 @@ bool knows_without_gpu(const Call& call) {
 bool is_met_once(const Statement& statement, const Expr& operand) {
   if (statement.kind != StatementKind::if_ || operand.kind != ExprKind::comparison) return false;
   return any_statement(statement.body, [&](const Statement& inner) {
-    const bool sets = inner.kind == StatementKind::assignment && inner.target != nullptr &&
-                      inner.target->kind == ExprKind::attribute;
+    const bool sets =
+        inner.kind == StatementKind::assignment && inner.target->kind == ExprKind::attribute;
     if (!sets) return false;
     const std::string_view target = inner.file->slice(inner.target->range);
     return std::ranges::any_of(operand.children(), [&](const Expr* side) {
@@ -27,14 +27,12 @@ bool is_met_once(const Statement& statement, const Expr& operand) {
 }
 
 bool may_be_none(const Expr& expr) {
-  if (expr.kind != ExprKind::name || expr.binding() != nullptr || expr.statement == nullptr) {
-    return false;
-  }
+  if (expr.kind != ExprKind::name || expr.binding() != nullptr) return false;
   const FunctionDef* function = expr.statement->function;
   if (function == nullptr) return false;
   bool found = false;
   for_statements(function->body, [&](const Statement& statement) {
-    if (statement.kind != StatementKind::assignment || statement.target == nullptr) return;
+    if (statement.kind != StatementKind::assignment) return;
     const Expr* value = statement.value;
     if (value == nullptr || statement.word != "=") return;
     const Expr& target = *statement.target;
@@ -63,8 +61,7 @@ bool is_called_inside(const Statement& statement, const Expr& expr) {
   if (!is_plain || statement.kind != StatementKind::if_) return false;
   const std::string_view text = statement.file->slice(expr.range);
   return std::ranges::any_of(calls_inside(statement), [&](const Call* call) {
-    return !call->expr->children().empty() &&
-           statement.file->slice(call->expr->children().front()->range) == text;
+    return statement.file->slice(call->expr->children().front()->range) == text;
   });
 }
 

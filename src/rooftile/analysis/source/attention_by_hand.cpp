@@ -76,8 +76,8 @@ bool makes_matrix(const Call& call) {
 
 bool is_softmax(const Call& call) {
   if (is_one_of(call.method, {"softmax", "Softmax"})) return true;
-  const Type* made = call.expr->children().empty() ? nullptr : call.expr->children()[0]->type;
-  return made != nullptr && made->made_by != nullptr && made->made_by->name == "torch.nn.Softmax";
+  const Call* made = call.expr->children()[0]->type->made_by;
+  return made != nullptr && made->name == "torch.nn.Softmax";
 }
 
 bool keeps_stage(const Call& call) {
@@ -218,7 +218,7 @@ class Follower {
       case ExprKind::name:
         return stage_of_name(*expr);
       case ExprKind::subscript:
-        return expr->children().empty() ? Stage::other : stage_of(expr->children()[0], depth + 1);
+        return stage_of(expr->children()[0], depth + 1);
       case ExprKind::binary:
         return of_binary(*expr, depth);
       case ExprKind::unary:
@@ -290,9 +290,7 @@ class Follower {
       return multiply(*call.expr, has_weights ? Stage::weights : top, Stage::other);
     }
     if (is_softmax(call) && top == Stage::scores) {
-      if (softmax_ == nullptr || softmax_->statement == nullptr ||
-          !is_in_other_branch(*softmax_->statement))
-        softmax_ = call.expr;
+      if (softmax_ == nullptr || !is_in_other_branch(*softmax_->statement)) softmax_ = call.expr;
       return Stage::weights;
     }
     if (top == Stage::weights) note_weights(call);
@@ -344,7 +342,7 @@ std::size_t dimensions_after(const Expr& made) {
                                  : gives_sizes      ? call.arguments.size()
                                                     : 0;
   const bool gives_several = is_one_of(call.method, {"rearrange_many", "map"});
-  const Expr* target = made.statement == nullptr ? nullptr : made.statement->target;
+  const Expr* target = made.statement->target;
   const bool is_taken_apart =
       !gives_several && target != nullptr && target->kind == ExprKind::tuple;
   return is_taken_apart && dimensions > 0 ? dimensions - 1 : dimensions;

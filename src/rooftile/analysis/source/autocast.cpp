@@ -117,7 +117,7 @@ std::vector<Scaler> scalers_in(const SourceFacts& facts, const Program& program)
 }
 
 bool is_scaler(const Expr* expr) {
-  if (expr == nullptr || expr->type == nullptr) return false;
+  if (expr == nullptr) return false;
   if (expr->type->is(TypeKind::scaler)) return true;
   if (!expr->type->is(TypeKind::unknown)) return false;
   const std::string_view name = last_name(expr);

@@ -19,7 +19,7 @@ constexpr int kMaxWrappers = 24;  // functions between a loop and the copy
 bool converts_to_gpu(const Call& call) {
   if (call.method != "type" || call.arguments.size() != 1) return false;
   const Expr* made = resolved(call.arguments.front().value);
-  if (made->kind == ExprKind::conditional && !made->children().empty()) made = made->children()[0];
+  if (made->kind == ExprKind::conditional) made = made->children()[0];
   return made->full_name().starts_with("torch.cuda.");
 }
 
@@ -142,8 +142,7 @@ bool is_read_once(const Expr& loader) {
 bool is_harmless(const Expr& use, const Statement& made) {
   if (is_argument_of(&use, "len")) return true;
   return (is_read_once(use) || is_argument_of(&use, "monai.utils.first")) &&
-         use.statement != nullptr && use.statement->function == made.function &&
-         loop_around(use.statement) == nullptr;
+         use.statement->function == made.function && loop_around(use.statement) == nullptr;
 }
 
 // Whether other files may read what the statement sets; of a file that runs by itself those that
@@ -162,8 +161,7 @@ bool is_seen_elsewhere(const SourceFacts& facts, const Statement& made) {
 bool is_hardly_read(const SourceFacts& facts, const Call& loader) {
   const Statement* made = loader.statement;
   if (is_argument_of(loader.expr, "len")) return true;
-  const bool is_plain = made != nullptr && made->kind == StatementKind::assignment &&
-                        made->value == loader.expr && made->target != nullptr &&
+  const bool is_plain = made->kind == StatementKind::assignment && made->value == loader.expr &&
                         made->target->kind == ExprKind::name;
   if (!is_plain) return false;
   bool reads = false;
@@ -233,7 +231,7 @@ std::vector<const FunctionDef*> collate_functions(const Call& loader) {
   if (collate == nullptr || collate->unpacked) return {};
   if (const FunctionDef* known = collate->value->type->function) return {known};
   const Expr* named = resolved(collate->value);
-  if (named->kind != ExprKind::attribute || named->children().empty()) return {};
+  if (named->kind != ExprKind::attribute) return {};
   std::vector<const FunctionDef*> functions;
   const auto add_own = [&](const ClassDef* def) {
     const FunctionDef* own = def->method(named->word());

@@ -33,12 +33,11 @@ const FunctionDef* compiled_function(const Type& type) {
 
 // Surely a tensor, not one by the look of its name.
 bool is_tensor(const Expr* expr) {
-  return expr != nullptr && expr->type != nullptr && expr->type->is(TypeKind::tensor) &&
-         !expr->type->guessed;
+  return expr != nullptr && expr->type->is(TypeKind::tensor) && !expr->type->guessed;
 }
 
 bool may_be_tensor(const Expr* expr) {
-  if (expr == nullptr || expr->type == nullptr) return false;
+  if (expr == nullptr) return false;
   return expr->type->is(TypeKind::tensor) || expr->type->is(TypeKind::unknown);
 }
 
@@ -134,7 +133,7 @@ const FunctionDef* compiled_by(const Call& call) {
   const Argument* model = call.argument("model", 0);
   const Expr* argument = model != nullptr ? model->value : nullptr;
   const Expr* expr = call.name == "torch.compile" ? argument : call.receiver;
-  return expr == nullptr || expr->type == nullptr ? nullptr : compiled_function(*expr->type);
+  return expr == nullptr ? nullptr : compiled_function(*expr->type);
 }
 
 void add_decorated(const SourceFacts& facts, const File& file, std::vector<Compiled>& found) {

@@ -19,7 +19,7 @@ bool is_environment(const Expr* expr) {
 
 const Expr* assigned(const Statement& statement, std::string_view name) {
   const Expr* target = statement.target;
-  if (statement.kind != StatementKind::assignment || target == nullptr) return nullptr;
+  if (statement.kind != StatementKind::assignment) return nullptr;
   const bool names_it = target->kind == ExprKind::subscript && target->children().size() == 2 &&
                         is_environment(target->children()[0]) &&
                         is_text(target->children()[1], name);
@@ -27,9 +27,8 @@ const Expr* assigned(const Statement& statement, std::string_view name) {
 }
 
 const Expr* passed(const Statement& statement, std::string_view name) {
-  const Call* call = statement.kind == StatementKind::expression && statement.value != nullptr
-                         ? statement.value->call()
-                         : nullptr;
+  const Call* call =
+      statement.kind == StatementKind::expression ? statement.value->call() : nullptr;
   if (call == nullptr || call->arguments.size() != 2) return nullptr;
   const bool sets = call->method == "setdefault" || call->method == "putenv";
   return sets && is_text(call->arguments[0].value, name) ? call->arguments[1].value : nullptr;

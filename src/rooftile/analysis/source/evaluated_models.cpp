@@ -50,8 +50,7 @@ bool makes_no_layers(const Call& call) {
 // cfg["model"]["size"], args.width
 bool is_from_settings(const Expr& value) {
   const Expr* root = &value;
-  while ((root->kind == ExprKind::subscript || root->kind == ExprKind::attribute) &&
-         !root->children().empty()) {
+  while (root->kind == ExprKind::subscript || root->kind == ExprKind::attribute) {
     root = root->children().front();
   }
   return root != &value && root->kind == ExprKind::name &&

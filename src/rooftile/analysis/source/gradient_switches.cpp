@@ -25,8 +25,8 @@ bool goes_through_part(const Statement* outer) {
   if (outer != nullptr && has_condition) return true;
   const Call* call = outer == nullptr || outer->value == nullptr ? nullptr : outer->value->call();
   const Expr* owner = call == nullptr ? nullptr : call->receiver;
-  const bool is_attribute = owner != nullptr && owner->kind == ExprKind::attribute &&
-                            !owner->children().empty() && owner->word() != "module";
+  const bool is_attribute =
+      owner != nullptr && owner->kind == ExprKind::attribute && owner->word() != "module";
   return is_attribute && owner->children()[0]->word() != "self" &&
          (call->method == "parameters" || call->method == "named_parameters");
 }
@@ -59,9 +59,8 @@ bool makes_volatile(const Call& call) {
 
 // `torch.set_grad_enabled(False)` as a statement: for all that comes after, wherever it is.
 bool is_switched_for_good(const Call& call) {
-  const bool is_statement = call.statement != nullptr &&
-                            call.statement->kind == StatementKind::expression &&
-                            call.statement->value == call.expr;
+  const bool is_statement =
+      call.statement->kind == StatementKind::expression && call.statement->value == call.expr;
   return is_statement && !call.arguments.empty() && call.arguments.front().value->word() == "False";
 }
 

@@ -20,8 +20,7 @@ bool freezes_all_but_head(const Statement& statement) {
   const Statement* test = freezes_parameter(statement) ? statement.parent : nullptr;
   const Statement* loop = test == nullptr ? nullptr : test->parent;
   const bool is_chosen = loop != nullptr && test->kind == StatementKind::if_ &&
-                         loop->kind == StatementKind::for_ && test->value != nullptr &&
-                         test->value->word() == "not in" && loop->value != nullptr;
+                         loop->kind == StatementKind::for_ && test->value->word() == "not in";
   if (!is_chosen) return false;
   const std::string_view tested = statement.file->slice(test->value->range);
   const std::string_view listed = statement.file->slice(loop->value->range);
@@ -44,8 +43,8 @@ bool makes_more_than_head(const Call& call) {
   if (is_helper && std::ranges::any_of(helper->calls, [](auto* c) { return is_large_kind(*c); })) {
     return true;
   }
-  const Expr* callee = call.expr->children().empty() ? nullptr : call.expr->children().front();
-  if (helper != nullptr || callee == nullptr || callee->kind != ExprKind::name) return false;
+  const Expr* callee = call.expr->children().front();
+  if (helper != nullptr || callee->kind != ExprKind::name) return false;
   if (callee->binding() != nullptr || call.function == nullptr) return false;
   return !contains_any(callee->word(), {"norm", "act"}) &&
          std::ranges::find(call.function->parameters, callee->word(), &Parameter::name) !=
@@ -76,9 +75,8 @@ bool calls_what_it_gets(const ClassDef& def) {
   const FunctionDef* forward = def.method("forward");
   if (init == nullptr || forward == nullptr) return false;
   return std::ranges::any_of(forward->calls, [&](const Call* call) {
-    const Expr* callee = call->expr->children().empty() ? nullptr : call->expr->children().front();
-    const bool is_own = call->target == nullptr && callee != nullptr &&
-                        callee->kind == ExprKind::attribute && !callee->children().empty() &&
+    const Expr* callee = call->expr->children().front();
+    const bool is_own = call->target == nullptr && callee->kind == ExprKind::attribute &&
                         callee->children().front()->word() == "self";
     return is_own && std::ranges::any_of(init->body, [&](const Statement* statement) {
              const Expr* value = statement->value;
@@ -234,7 +232,7 @@ bool runs_linear_layers_only(const SourceFacts& facts, const Program& program) {
     for (const IteratedCall& one : iteration_of(facts, loop->statement->body).calls) {
       const Call& call = *one.call;
       if (!runs_network(call)) continue;
-      const Type& type = call.name == "torch.nn.Module.__call__" && !call.expr->children().empty()
+      const Type& type = call.name == "torch.nn.Module.__call__"
                              ? *call.expr->children().front()->type
                              : call.receiver_type();
       const bool is_loss = type.is(TypeKind::loss);

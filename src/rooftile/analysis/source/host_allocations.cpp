@@ -109,7 +109,7 @@ bool is_filled(std::string_view variable, const Statement& made, const Statement
 // The class that a name was set to; of one for each device that of the GPU.
 const Expr& chosen_class(const Expr& callee) {
   const Expr* made = resolved(&callee);
-  const bool is_choice = made->kind == ExprKind::conditional && !made->children().empty();
+  const bool is_choice = made->kind == ExprKind::conditional;
   return is_choice ? *made->children()[0] : *made;
 }
 
@@ -137,7 +137,7 @@ class AllocationSearch {
     const bool has_other = script::find_source(facts_, value, [&](const Expr& part) {
       const Call* call = part.call();
       if (&part == &value && call != nullptr && open_.contains(call)) return SourceStep::go_on;
-      if (part.statement == nullptr || part.statement->function != function) {
+      if (part.statement->function != function) {
         // What a caller passes beside it, a size or a factor.
         const bool may_be_number =
             open_.empty() && part.type->is(TypeKind::unknown) && call == nullptr;
@@ -167,15 +167,15 @@ class AllocationSearch {
                       "blackman_window", "bartlett_window", "kaiser_window"})) {
       return call.expr->type->residence == Residence::host;  // with no other default place
     }
-    const Expr* callee = call.expr->children().empty() ? nullptr : call.expr->children().front();
-    const bool is_class = callee != nullptr && is_legacy_class(*callee);
+    const Expr& callee = *call.expr->children().front();
+    const bool is_class = is_legacy_class(callee);
     const bool wraps =
         is_class || is_one_of(call.name, {"torch.from_numpy", "torch.tensor", "torch.as_tensor"});
     if (!wraps || call.arguments.empty()) return false;
     const Expr& given = *call.arguments.front().value;
     const Call* array = is_open(call) ? nullptr : inner(call, given, call.function);
     if (array != nullptr && array->name.starts_with("numpy.")) return true;
-    return is_class && !is_gpu_class(*callee) && (has_only_sizes(call) || is_filled_at_once(call));
+    return is_class && !is_gpu_class(callee) && (has_only_sizes(call) || is_filled_at_once(call));
   }
 
  private:

@@ -68,8 +68,7 @@ bool serves_environment(const FunctionDef* function) {
   const bool is_helper = function != nullptr && function->class_def == nullptr &&
                          function->body.size() <= 2 && !function->parameters.empty();
   return is_helper && std::ranges::any_of(function->callers, [](const Call* caller) {
-           return caller->statement != nullptr &&
-                  is_for_environment(caller->expr, *caller->statement);
+           return is_for_environment(caller->expr, *caller->statement);
          });
 }
 
@@ -168,8 +167,7 @@ bool is_compiled(const Call& call) {
 
 // quadprog.solve_qp(P, q): another library works on the arrays.
 bool is_other_library(const Call& call) {
-  if (call.target != nullptr || call.arguments.empty() || call.expr->children().empty())
-    return false;
+  if (call.target != nullptr || call.arguments.empty()) return false;
   const std::string_view name = call.expr->children().front()->full_name();
   const std::size_t dot = name.find('.');
   const bool takes_array = std::ranges::any_of(call.arguments, [](const Argument& argument) {
@@ -254,7 +252,7 @@ bool is_conversion(const SourceFacts& facts, const HostRead& read) {
   }
   for (const Statement* outer = read.statement->parent; outer != nullptr; outer = outer->parent) {
     if (outer->kind == StatementKind::function) return false;
-    if (outer->kind != StatementKind::if_ || outer->value == nullptr) continue;
+    if (outer->kind != StatementKind::if_) continue;
     if (asks_for_kind(outer->value) && shares_variable(outer->value, read.expr)) return true;
   }
   return false;

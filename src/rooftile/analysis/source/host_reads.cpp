@@ -52,7 +52,6 @@ bool reads_by_method(const SourceFacts& facts, const Call& call) {
 
 bool has_gpu_argument(const SourceFacts& facts, const Call& call) {
   return std::any_of(call.arguments.begin(), call.arguments.end(), [&](const Argument& argument) {
-    if (argument.value == nullptr) return false;
     const Expr& given = *argument.value;
     if (is_text_item(given)) return false;
     return may_wait(facts, &given);
@@ -94,7 +93,7 @@ bool is_test_in_forward(const Statement& statement, const Expr& expr) {
 
 // int((mask > 0).sum()) in a forward; lengths may be on the host on purpose.
 bool counts_in_forward(const Call& call) {
-  if (call.statement == nullptr || call.arguments.size() != 1) return false;
+  if (call.arguments.size() != 1) return false;
   if (!is_one_of(call.name, {"float", "int", "bool"})) return false;
   const Expr* counted = call.arguments[0].value;
   const std::string text = lower(call.file->slice(counted->range));
@@ -121,7 +120,7 @@ bool logs_tensor(const SourceFacts& facts, const Call& call) {
 }
 
 bool is_gpu_number(const Argument& argument) {
-  return argument.value != nullptr && !argument.unpacked && is_gpu_value(argument.value);
+  return !argument.unpacked && is_gpu_value(argument.value);
 }
 
 // x[:lengths.max()]: the bound of a slice is a number of the host.
@@ -155,7 +154,7 @@ bool reads_by_function(const SourceFacts& facts, const Call& call) {
 
 bool is_text(const Expr& expr) {
   if (expr.kind == ExprKind::text || expr.type->is(TypeKind::text)) return true;
-  return expr.kind == ExprKind::binary && !expr.children().empty() && is_text(*expr.children()[0]);
+  return expr.kind == ExprKind::binary && is_text(*expr.children()[0]);
 }
 
 // loss.data[0] of old programs, where a reduction has one value and no dimension.
@@ -181,7 +180,7 @@ bool is_number_by_now(const Expr& name) {
 }
 
 bool shows_value(const Expr* expr) {
-  if (expr->kind == ExprKind::starred && !expr->children().empty()) expr = expr->children()[0];
+  if (expr->kind == ExprKind::starred) expr = expr->children()[0];
   return is_gpu_value(expr) && !is_number_by_now(*expr) && !is_text_item(*expr);
 }
 
@@ -260,7 +259,7 @@ bool is_of_unmoved_batch(const SourceFacts& facts, const HostRead& read) {
   }
   const Expr& value = *read.call->receiver;
   const Expr* root = &value;
-  while (root->kind == ExprKind::subscript && !root->children().empty()) root = root->children()[0];
+  while (root->kind == ExprKind::subscript) root = root->children()[0];
   const Statement* loop = root->kind == ExprKind::name ? root->binding() : nullptr;
   if (loop == nullptr || loop->kind != StatementKind::for_ || !value.type->is(TypeKind::unknown)) {
     return false;
@@ -269,8 +268,7 @@ bool is_of_unmoved_batch(const SourceFacts& facts, const HostRead& read) {
   if (loader == nullptr || !is_torch_loader(*loader)) return false;
   return std::ranges::none_of(calls_inside(*loop), [&](const Call* call) {
     return std::ranges::any_of(call->arguments, [&](const Argument& argument) {
-      return argument.value != nullptr && argument.value->kind == ExprKind::name &&
-             argument.value->word() == root->word();
+      return argument.value->kind == ExprKind::name && argument.value->word() == root->word();
     });
   });
 }
@@ -282,7 +280,7 @@ struct ReadsByFile {
 }  // namespace
 
 bool is_gpu_value(const Expr* expr) {
-  if (expr == nullptr || expr->type == nullptr) return false;
+  if (expr == nullptr) return false;
   const Type& type = *expr->type;
   return type.is(TypeKind::tensor) && (type.on_gpu() || type.requires_grad);
 }
@@ -301,7 +299,7 @@ const std::vector<HostRead>& host_reads(const SourceFacts& facts, const File& fi
 
 bool waits_itself(const SourceFacts& facts, const Call& call) {
   const bool shows_loss = std::ranges::any_of(call.arguments, [](const Argument& argument) {
-    return argument.value != nullptr && reads_first_element(*argument.value);  // loss.data[0]
+    return reads_first_element(*argument.value);  // loss.data[0]
   });
   return shows_loss || call.method == "synchronize" || moves_to_host(call) ||
          reads_by_method(facts, call) || reads_by_function(facts, call) ||

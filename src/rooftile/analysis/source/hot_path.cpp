@@ -90,10 +90,9 @@ std::vector<const Call*> launched_calls(const SourceFacts& facts,
   std::vector<const Call*> calls = facts.calls(full_names);
   std::erase_if(calls, [&](const Call* call) {
     const auto programs = training_programs_of(facts, *call->file);
-    const bool runs = call->statement == nullptr ||
-                      std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
-                        return runs_in(facts, *program, *call->statement);
-                      });
+    const bool runs = std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
+      return runs_in(facts, *program, *call->statement);
+    });
     return programs.empty() || !runs || !is_reached_when_launched(facts, *call);
   });
   return calls;

@@ -95,9 +95,8 @@ class PairFinder {
 
   // `nn.init.uniform_(bn.weight)`
   static bool initializes(const Statement& statement) {
-    const Call* call = statement.kind == StatementKind::expression && statement.value != nullptr
-                           ? statement.value->call()
-                           : nullptr;
+    const Call* call =
+        statement.kind == StatementKind::expression ? statement.value->call() : nullptr;
     return call != nullptr && call->name.starts_with("torch.nn.init.");
   }
 
@@ -222,8 +221,7 @@ class PairFinder {
 
   // The word of `self.word`; empty for others.
   static std::string_view own_name(const Expr& expr) {
-    const bool is_own = expr.kind == ExprKind::attribute && !expr.children().empty() &&
-                        expr.children()[0]->word() == "self";
+    const bool is_own = expr.kind == ExprKind::attribute && expr.children()[0]->word() == "self";
     return is_own ? expr.word() : std::string_view();
   }
 
@@ -247,7 +245,7 @@ class PairFinder {
 
   // `if batch_norm: self.norm = …` behind a layer that is always there.
   void add_switched(const ClassDef& def, const Layer& first, const Layer& second) {
-    const Statement* test = second.statement == nullptr ? nullptr : second.statement->parent;
+    const Statement* test = second.statement->parent;
     const bool is_plain = test != nullptr && test->kind == StatementKind::if_ &&
                           second.statement->block.data() == test->body.data() &&
                           test->parent != nullptr &&

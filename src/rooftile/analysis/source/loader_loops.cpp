@@ -44,10 +44,10 @@ const Expr* wrapped_iterable(const Expr* read) {
 std::vector<const void*> loaders_read(const SourceFacts& facts, const Loop& loop) {
   const Statement& statement = *loop.statement;
   std::vector<const Call*> made{loop.loader};
-  const Call* over = statement.value == nullptr ? nullptr : statement.value->call();
+  const Call* over = statement.value->call();
   const bool is_batch = statement.kind == StatementKind::for_ && reads_tensor(statement.value);
   const bool counts = over != nullptr && over->name == "range";
-  if (statement.kind == StatementKind::for_ && !is_batch && !counts && statement.value != nullptr) {
+  if (statement.kind == StatementKind::for_ && !is_batch && !counts) {
     if (loop.loader == nullptr) made.push_back(loader_of(facts, statement.value));
     // A training loop that gets its evaluation from a flag is read by what it is named for.
     const bool trains = loop.role == LoopRole::training_step;

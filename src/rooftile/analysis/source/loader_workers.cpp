@@ -76,8 +76,7 @@ bool is_cheap(const Call& call, int depth) {
 bool reads_files(const ClassDef& def) {
   return std::ranges::any_of(def.methods, [](const FunctionDef* method) {
     return std::ranges::any_of(method->calls, [&](const Call* call) {
-      const bool is_closed =
-          call->statement != nullptr && call->statement->kind == StatementKind::with_;
+      const bool is_closed = call->statement->kind == StatementKind::with_;
       return is_one_of(call->name, {"h5py.File", "lmdb.open"}) &&
              (method->name == "__getitem__" || !is_closed);
     });

@@ -13,10 +13,7 @@ namespace {
 // Names around the construction: what it is assigned to, its function and its dataset.
 std::string words_about(const Call& loader) {
   std::string words;
-  const Statement* statement = loader.statement;
-  if (statement != nullptr && statement->target != nullptr) {
-    words += loader.file->slice(statement->target->range);
-  }
+  if (const Expr* target = loader.statement->target) words += loader.file->slice(target->range);
   if (!loader.arguments.empty()) {
     words += ' ';
     words += loader.file->slice(loader.arguments.front().value->range);

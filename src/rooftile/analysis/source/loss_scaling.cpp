@@ -45,7 +45,7 @@ bool is_backward_of_tensor(const Call& call) {
 }
 
 bool is_optimizer(const Expr* expr) {
-  if (expr == nullptr || expr->type == nullptr) return false;
+  if (expr == nullptr) return false;
   if (expr->type->is(TypeKind::optimizer)) return true;
   if (!expr->type->is(TypeKind::unknown)) return false;
   const std::string_view name = last_name(expr);
@@ -135,7 +135,7 @@ const ScalingEvent* scaled_backward_before(const std::vector<ScalingEvent>& even
 namespace {
 
 std::optional<Scaler> scaler_behind(const SourceFacts& facts, const ScalingEvent& event) {
-  if (event.scaler == nullptr || event.scaler->type == nullptr) return std::nullopt;
+  if (event.scaler == nullptr) return std::nullopt;
   const Call* made = event.scaler->type->made_by;
   if (made == nullptr || !made->method.ends_with("GradScaler")) return std::nullopt;
   return scaler_of(facts, *made);

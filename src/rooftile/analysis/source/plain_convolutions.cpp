@@ -84,9 +84,7 @@ bool has_attention_class(const std::vector<const ClassDef*>& parts) {
 
 bool trains_plain_convolution(const SourceFacts& facts, const Program& program) {
   const Call* forward = forward_call(facts, program);
-  const Expr* model = forward == nullptr || forward->expr->children().empty()
-                          ? nullptr
-                          : forward->expr->children().front();
+  const Expr* model = forward == nullptr ? nullptr : forward->expr->children().front();
   if (model == nullptr) return false;
   std::vector<const ClassDef*> parts;
   if (model->type->class_def != nullptr) {

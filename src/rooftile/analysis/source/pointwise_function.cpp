@@ -31,15 +31,14 @@ class ChainCounter {
   }
 
   bool read(const Statement& statement) {
-    const bool is_documentation = statement.kind == StatementKind::expression &&
-                                  statement.value != nullptr &&
-                                  statement.value->kind == ExprKind::text;
+    const bool is_documentation =
+        statement.kind == StatementKind::expression && statement.value->kind == ExprKind::text;
     if (is_documentation) return true;
     if (statement.kind == StatementKind::return_ && statement.value != nullptr) {
       return is_of_tensor(*statement.value) && !is_other_;
     }
     const Expr* target = statement.target;
-    const bool is_plain = statement.kind == StatementKind::assignment && target != nullptr &&
+    const bool is_plain = statement.kind == StatementKind::assignment &&
                           target->kind == ExprKind::name && statement.value != nullptr &&
                           statement.word == "=";
     if (!is_plain) return false;

@@ -68,7 +68,7 @@ const Expr* comprehension_source(const Expr& name) {
   for (const Expr* outer = name.parent; outer != nullptr; outer = outer->parent) {
     if (outer->kind != ExprKind::comprehension) continue;
     for (const Expr* clause : outer->children()) {
-      if (clause->kind != ExprKind::for_clause || clause->children().size() < 2) continue;
+      if (clause->kind != ExprKind::for_clause) continue;
       if (uses_variable(clause->children()[0], name.word())) return clause->children()[1];
     }
   }
@@ -77,15 +77,15 @@ const Expr* comprehension_source(const Expr& name) {
 
 bool is_same_object(const Expr* a, const Expr* b) {
   if (a == nullptr || b == nullptr) return false;
-  const Call* made_a = a->type != nullptr ? a->type->made_by : nullptr;
-  const Call* made_b = b->type != nullptr ? b->type->made_by : nullptr;
+  const Call* made_a = a->type->made_by;
+  const Call* made_b = b->type->made_by;
   if (made_a != nullptr && made_b != nullptr) return made_a == made_b;
   return !last_name(a).empty() && last_name(a) == last_name(b);
 }
 
 bool is_gpu_device(const SourceFacts& facts, const Expr* expr) {
   if (expr == nullptr) return false;
-  if (expr->type != nullptr && expr->type->is(TypeKind::device)) return expr->type->on_gpu();
+  if (expr->type->is(TypeKind::device)) return expr->type->on_gpu();
   const Value value = facts.value(expr);
   return value.kind == ValueKind::text && value.text.starts_with("cuda");
 }
@@ -173,13 +173,13 @@ bool is_in_training_loop(const Statement& statement) {
 // a forward by another name.
 bool stands_for_forward(const FunctionDef& function) {
   const bool is_called = std::ranges::any_of(function.callers, [](const Call* call) {
-    return call->statement != nullptr && call->receiver != nullptr &&
-           call->receiver->type->is(TypeKind::module) && is_in_training_loop(*call->statement);
+    return call->receiver != nullptr && call->receiver->type->is(TypeKind::module) &&
+           is_in_training_loop(*call->statement);
   });
   return is_called && std::ranges::any_of(function.calls, [](const Call* call) {
-           const Expr* layer = call->expr->children().empty() ? nullptr : call->expr->children()[0];
-           return call->name == "torch.nn.Module.__call__" && layer != nullptr &&
-                  layer->kind == ExprKind::attribute && last_name(layer->children()[0]) == "self";
+           const Expr& layer = *call->expr->children()[0];
+           return call->name == "torch.nn.Module.__call__" && layer.kind == ExprKind::attribute &&
+                  last_name(layer.children()[0]) == "self";
          });
 }
 
@@ -205,7 +205,7 @@ namespace {
 
 // `obs, reward, done, info = self.envs.step(actions)`
 bool steps_environment(const Call& call) {
-  if (call.method != "step" || call.receiver == nullptr || call.statement == nullptr) return false;
+  if (call.method != "step" || call.receiver == nullptr) return false;
   const std::string name = lower(last_name(call.receiver));
   const Expr* target = call.statement->target;
   const bool is_environment = is_one_of(name, {"env", "envs", "environment"}) ||

@@ -64,8 +64,7 @@ bool is_pass_over_data(const Statement& outer, const Statement& inner) {
   if (outer.loop->loader != nullptr) return true;
   const auto calls = calls_inside(outer);
   return std::ranges::any_of(calls, [&](const Call* call) {
-    return call->method == "backward" && call->statement != nullptr &&
-           !is_within(*call->statement, inner);
+    return call->method == "backward" && !is_within(*call->statement, inner);
   });
 }
 

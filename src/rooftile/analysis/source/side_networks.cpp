@@ -36,8 +36,8 @@ class Holders {
 
  private:
   bool is_run(const Call& call) const {
-    return program_.has(*call.file) && call.statement != nullptr &&
-           runs_in(facts_, program_, *call.statement) && !stands_in_unused(facts_, *call.statement);
+    return program_.has(*call.file) && runs_in(facts_, program_, *call.statement) &&
+           !stands_in_unused(facts_, *call.statement);
   }
 
   void add(const FunctionDef& function) {

@@ -54,7 +54,7 @@ class SizeSearch {
         return of_arithmetic(*expr, hops);
       case ExprKind::subscript:
         if (const Size size = of_default_settings(*expr)) return size;
-        return expr->children().empty() ? std::nullopt : of(expr->children()[0], hops + 1);
+        return of(expr->children()[0], hops + 1);
       case ExprKind::conditional:
         return of_origins(*expr, hops);
       case ExprKind::list:
@@ -62,7 +62,7 @@ class SizeSearch {
       case ExprKind::dict:
         return in_list(*expr, hops);
       case ExprKind::comprehension:
-        return expr->children().empty() ? std::nullopt : of(expr->children()[0], hops + 1);
+        return of(expr->children()[0], hops + 1);
       case ExprKind::call:
         if (expr->call()->name == "min") return smallest_argument(*expr->call(), hops);
         if (expr->call()->name == "len") return of_length(*expr->call());
@@ -150,9 +150,7 @@ class SizeSearch {
   }
 
   bool is_list(const Expr* expr) const {
-    if (expr->kind == ExprKind::binary && !expr->children().empty()) {
-      return is_list(expr->children()[0]);
-    }
+    if (expr->kind == ExprKind::binary) return is_list(expr->children()[0]);
     return facts_.value(expr).kind == ValueKind::list;
   }
 
@@ -173,7 +171,7 @@ class SizeSearch {
     // A comprehension's variable is bound by the statement that it stands in.
     if (const Expr* iterable = clause_of(name)) return of_passes(iterable, hops);
     const bool is_pass = binding != nullptr && binding->kind == StatementKind::for_;
-    if (is_pass && binding->target != nullptr && binding->target->kind == ExprKind::name) {
+    if (is_pass && binding->target->kind == ExprKind::name) {
       return of_passes(binding->value, hops);
     }
     if (is_pass) return of(binding->value, hops + 1);
@@ -207,7 +205,7 @@ class SizeSearch {
 
   // Of a parameter of a constructor what a settings file gives it.
   Size of_settings(const Expr& name) const {
-    const FunctionDef* init = name.statement == nullptr ? nullptr : name.statement->function;
+    const FunctionDef* init = name.statement->function;
     const bool may_be = name.kind == ExprKind::name && name.binding() == nullptr &&
                         init != nullptr && init->name == "__init__" && init->class_def != nullptr;
     if (!may_be) return std::nullopt;
@@ -222,7 +220,7 @@ class SizeSearch {
   // function of the file hands on a parameter of the same name: _make_layer(block, planes).
   Size of_namesake(const Expr& name, int hops) {
     Size largest;
-    const FunctionDef* function = name.statement != nullptr ? name.statement->function : nullptr;
+    const FunctionDef* function = name.statement->function;
     if (function == nullptr || name.kind != ExprKind::name) return largest;
     for (const FunctionDef* other : function->file->functions) {
       if (other == function) continue;

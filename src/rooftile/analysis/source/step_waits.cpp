@@ -84,7 +84,7 @@ const Statement* inner_loop(const SourceFacts& facts, const Statement& statement
   if (statement.function == nullptr || depth == kMaxDepth) return nullptr;
   const Statement* found = nullptr;
   for (const Call* caller : statement.function->callers) {
-    if (caller->statement == nullptr || !is_hot(facts, *caller)) continue;
+    if (!is_hot(facts, *caller)) continue;
     const Statement* loop = inner_loop(facts, *caller->statement, step_loop, depth + 1);
     if (loop == nullptr) return nullptr;  // some way there is in no loop
     found = loop;

@@ -17,7 +17,7 @@ bool keeps_graph(const SourceFacts& facts, const File& file) {
   return std::ranges::any_of(file.calls, [&](const Call* call) {
     const Argument* keeps = call->argument("create_graph");
     return keeps != nullptr && keeps->value->word() == "True" &&
-           (call->statement == nullptr || !stands_in_unused(facts, *call->statement));
+           !stands_in_unused(facts, *call->statement);
   });
 }
 

@@ -13,7 +13,6 @@ bool becomes_tensor(const Expr& name) {
   const bool is_member =
       name.kind == ExprKind::attribute && last_name(name.children()[0]) == "self";
   if ((name.kind != ExprKind::name && !is_member) || !name.type->is(TypeKind::number)) return false;
-  if (name.statement == nullptr) return false;
   const FunctionDef* function = name.statement->function;
   const auto is_beside = [&](const Statement& each) {
     if (!is_member) return each.function == function;
@@ -23,8 +22,8 @@ bool becomes_tensor(const Expr& name) {
   const auto& statements = name.statement->file->statements;
   return std::ranges::any_of(statements, [&](const Statement* each) {
     const bool adds = each->kind == StatementKind::assignment && each->word == "+=" &&
-                      is_beside(*each) && each->target != nullptr &&
-                      each->target->kind == name.kind && each->target->word() == name.word();
+                      is_beside(*each) && each->target->kind == name.kind &&
+                      each->target->word() == name.word();
     if (!adds || each->value == nullptr || comes_from_numpy(each->value)) return false;
     return each->value->type->is(TypeKind::unknown) || each->value->type->is(TypeKind::tensor);
   });
@@ -32,7 +31,7 @@ bool becomes_tensor(const Expr& name) {
 
 // `loss = losses["ner"]; loss.backward()`, whatever the dictionary was made with.
 bool runs_backward(const Expr& name) {
-  if (name.kind != ExprKind::name || name.statement == nullptr) return false;
+  if (name.kind != ExprKind::name) return false;
   const FunctionDef* function = name.statement->function;
   const auto& calls = function != nullptr ? function->calls : name.statement->file->calls;
   return std::ranges::any_of(calls, [&](const Call* call) {

@@ -11,7 +11,7 @@ namespace {
 // x of x, x[i] and x.data: what an assignment to them changes.
 std::string_view changed_name(const Expr& target) {
   const Expr* at = &target;
-  while (at->kind == ExprKind::subscript && !at->children().empty()) at = at->children()[0];
+  while (at->kind == ExprKind::subscript) at = at->children()[0];
   return last_name(at);
 }
 
@@ -48,12 +48,10 @@ void TimeLoop::collect_target(const Expr& target, const Expr* value) {
 
 void TimeLoop::collect() {
   for_statements(loop_.body, [&](const Statement& statement) {
-    if (statement.kind == StatementKind::assignment && statement.target != nullptr) {
+    if (statement.kind == StatementKind::assignment) {
       collect_target(*statement.target, statement.word == "=" ? statement.value : nullptr);
     }
-    if (statement.kind == StatementKind::for_ && statement.target != nullptr) {
-      collect_target(*statement.target, statement.value);
-    }
+    if (statement.kind == StatementKind::for_) collect_target(*statement.target, statement.value);
   });
   for (const Call* call : calls_inside(loop_)) {
     const std::string_view name = last_name(call->receiver);
@@ -137,7 +135,7 @@ bool feeds_itself(const Loop& loop) {
   const auto calls = calls_inside(*loop.statement);
   return std::ranges::any_of(loop.statement->body, [&](const Statement* statement) {
     const Expr* target = statement->target;
-    const bool extends = statement->kind == StatementKind::assignment && target != nullptr &&
+    const bool extends = statement->kind == StatementKind::assignment &&
                          target->kind == ExprKind::name &&
                          uses_variable(statement->value, target->word());
     return extends && std::ranges::any_of(calls, [&](const Call* call) {

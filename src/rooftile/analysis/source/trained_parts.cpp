@@ -26,8 +26,8 @@ namespace {
 
 // `getattr(networks, name)(width)`, `NETWORKS[name](width)`
 bool is_chosen_at_run_time(const Call& call) {
-  const Expr* callee = call.expr->children().empty() ? nullptr : call.expr->children().front();
-  return call.target == nullptr && callee != nullptr &&
+  const Expr* callee = call.expr->children().front();
+  return call.target == nullptr &&
          (callee->kind == ExprKind::subscript || callee->kind == ExprKind::call);
 }
 
@@ -122,9 +122,7 @@ const Expr* called_network(const SourceFacts& facts, const Call& call) {
   const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
   if (def != nullptr && def->is_module && !def->is_lightning_module) return nullptr;
   if (without_gradients(facts, call)) return nullptr;
-  if (call.name == "torch.nn.Module.__call__" && !call.expr->children().empty()) {
-    return call.expr->children().front();
-  }
+  if (call.name == "torch.nn.Module.__call__") return call.expr->children().front();
   const bool is_forward = call.method == "forward" && call.receiver != nullptr &&
                           call.target != nullptr && call.target->class_def != nullptr &&
                           call.target->class_def->is_module;
@@ -197,8 +195,8 @@ bool is_frozen_member(const SourceFacts& facts, const Call& made) {
     const Statement* loop = each->parent;
     const bool switches = each->kind == StatementKind::assignment && each->value != nullptr &&
                           last_name(each->target) == "requires_grad" && loop != nullptr &&
-                          loop->kind == StatementKind::for_ && loop->value != nullptr &&
-                          each->function != nullptr && each->function->class_def == def;
+                          loop->kind == StatementKind::for_ && each->function != nullptr &&
+                          each->function->class_def == def;
     const Call* listed = switches ? loop->value->call() : nullptr;
     return listed != nullptr && listed->method == "parameters" && listed->receiver != nullptr &&
            last_name(listed->receiver) == member && facts.value(each->value).is_false();
@@ -223,8 +221,8 @@ bool may_be_trained(const SourceFacts& facts, const Call& made) {
   if (made.expr->type->frozen || is_frozen_member(facts, made)) return false;
   const ClassDef* def = made.function == nullptr ? nullptr : made.function->class_def;
   const bool is_loss = def != nullptr && is_named_loss(def->name);
-  return !is_loss && (made.statement == nullptr || (!stands_in_unused(facts, *made.statement) &&
-                                                    !is_left_by_default(facts, *made.statement)));
+  return !is_loss && !stands_in_unused(facts, *made.statement) &&
+         !is_left_by_default(facts, *made.statement);
 }
 
 }  // namespace
@@ -238,7 +236,7 @@ std::optional<TrainedLayer> trained_layer(const SourceFacts& facts, const Progra
   const TrainedParts& parts = trained_parts(facts, program);
   auto layer = find(facts, program, [&](const Call& made) {
     return is_part(parts, made) && !is_frozen_member(facts, made) &&
-           (made.statement == nullptr || !is_left_by_default(facts, *made.statement));
+           !is_left_by_default(facts, *made.statement);
   });
   if (layer) return TrainedLayer{*std::move(layer), true};
   if (parts.is_complete) return std::nullopt;

@@ -127,7 +127,7 @@ void read_uses(const File& file, ByteRange scope, ExprKind kind, std::string_vie
 const Expr* given_by_caller(const Expr* name) {
   constexpr int kMaxCallers = 3;
   for (int level = 0; level < kMaxCallers; ++level) {
-    const FunctionDef* function = name->statement == nullptr ? nullptr : name->statement->function;
+    const FunctionDef* function = name->statement->function;
     // `net = net.cuda()` is still what the caller gave.
     const bool is_set =
         name->binding() != nullptr && !uses_variable(name->binding()->value, name->word());
@@ -255,7 +255,7 @@ bool is_in_no_optimizer(const SourceFacts& facts, const Call& call) {
   const Expr* network = is_method ? call.receiver : call.expr->children().front();
   if (network == nullptr || !is_network(*network->type)) return false;
   network = given_by_caller(network);
-  if (network == nullptr || network->statement == nullptr) return false;
+  if (network == nullptr) return false;
   NetworkUses uses;
   if (network->kind == ExprKind::name) {
     const Statement& at = *network->statement;

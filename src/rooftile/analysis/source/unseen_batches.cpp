@@ -49,9 +49,7 @@ bool is_called_iterator(const Expr& iterator) {
 
 SourceStep step_of_call(const SourceFacts& facts, const Call& call) {
   const Expr* iterator = stepped_iterator(call);
-  if (iterator != nullptr && iterator->statement != nullptr && is_called_iterator(*iterator)) {
-    return SourceStep::found;
-  }
+  if (iterator != nullptr && is_called_iterator(*iterator)) return SourceStep::found;
   if (iterator != nullptr ||
       is_one_of(call.method, {"enumerate", "iter", "zip", "cycle", "tuple", "list", "tqdm", "dict",
                               "Munch", "Variable"})) {

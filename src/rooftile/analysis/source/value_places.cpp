@@ -52,7 +52,7 @@ bool is_part_of_module(const Expr* expr) {
          (expr->kind == ExprKind::subscript || last_name(expr) == "data")) {
     expr = expr->children()[0];
   }
-  if (expr->kind != ExprKind::attribute || expr->children().empty()) return false;
+  if (expr->kind != ExprKind::attribute) return false;
   const Expr& object = *expr->children()[0];
   return object.kind == ExprKind::name && object.word() == "self" &&
          object.type->is(TypeKind::module);
@@ -60,7 +60,7 @@ bool is_part_of_module(const Expr* expr) {
 
 // `pool=False`: a switch, whatever a caller seems to pass for it.
 bool is_switch(const Expr& expr) {
-  const FunctionDef* function = expr.statement == nullptr ? nullptr : expr.statement->function;
+  const FunctionDef* function = expr.statement->function;
   if (expr.kind != ExprKind::name || expr.binding() != nullptr || function == nullptr) return false;
   const auto parameter = std::ranges::find(function->parameters, expr.word(), &Parameter::name);
   return parameter != function->parameters.end() && parameter->default_value != nullptr &&
@@ -70,7 +70,7 @@ bool is_switch(const Expr& expr) {
 // In a function that may train: no method of a module, whose other ways lead to generation, and no
 // evaluation, which a decorator keeps from recording.
 bool trains_itself(const Expr& part) {
-  const FunctionDef* function = part.statement == nullptr ? nullptr : part.statement->function;
+  const FunctionDef* function = part.statement->function;
   if (function == nullptr) return true;
   const bool is_of_module = function->class_def != nullptr && function->class_def->is_module;
   return !is_of_module && function->decorators.empty();
@@ -79,11 +79,11 @@ bool trains_itself(const Expr& part) {
 // Computed from a tensor of the GPU, also one that a caller passes.
 bool comes_from_gpu(const SourceFacts& facts, const Expr& expr) {
   if (!is_unplaced_tensor(expr)) return false;
-  const FunctionDef* function = expr.statement == nullptr ? nullptr : expr.statement->function;
+  const FunctionDef* function = expr.statement->function;
   return script::find_source(facts, expr, [&](const Expr& part) {
     if (&part != &expr && is_surely_host(*part.type)) return SourceStep::stop;
     // (loss != loss).any(), pred.detach() > 0: no graph, but where the loss is.
-    const bool is_passed = part.statement != nullptr && part.statement->function != function;
+    const bool is_passed = part.statement->function != function;
     const bool is_there =
         (is_gpu_value(&part) && (is_passed || trains_itself(part))) || is_part_of_module(&part);
     return is_there ? SourceStep::found : SourceStep::go_on;
@@ -133,7 +133,7 @@ bool is_taken_from_gpu(const SourceFacts& facts, const Expr& value) {
 }
 
 bool may_wait(const SourceFacts& facts, const Expr* expr) {
-  if (expr == nullptr || expr->type == nullptr || is_switch(*expr)) return false;
+  if (expr == nullptr || is_switch(*expr)) return false;
   const bool may_be = is_gpu_value(expr) || is_gradient_norm(facts, *expr) ||
                       is_part_of_module(expr) || comes_from_gpu(facts, *expr);
   return may_be && !is_written_out(facts, *expr);

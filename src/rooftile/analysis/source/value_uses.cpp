@@ -141,8 +141,8 @@ class UseSearch {
   // `x.shape`, or the method of a call, whose result is followed.
   void follow_attribute(const Expr& attribute) {
     const Expr* outer = attribute.parent;
-    const bool is_method = outer != nullptr && outer->call() != nullptr &&
-                           !outer->children().empty() && outer->children().front() == &attribute;
+    const bool is_method =
+        outer != nullptr && outer->call() != nullptr && outer->children().front() == &attribute;
     // Its shape and its place are no values of it.
     if (is_one_of(attribute.word(), {"shape", "size", "device", "dtype", "dim", "ndim", "numel"})) {
       return;
@@ -185,7 +185,7 @@ class UseSearch {
     if (!names_.insert({&function, set, std::string(name)}).second) return;
     const auto reads = [&](const Expr& part) {
       if (part.kind != ExprKind::name || part.word() != name) return;
-      const bool is_target = part.statement != nullptr && part.statement->target == &part;
+      const bool is_target = part.statement->target == &part;
       const bool is_other = part.binding() != nullptr && part.binding() != set;
       if (!is_target && !is_other) follow(part);
     };
@@ -291,7 +291,7 @@ class UseSearch {
     const FunctionDef* function = statement.function;
     if (function == nullptr || function->callers.empty()) return end(UseKind::unknown, expr);
     for (const Call* caller : function->callers) {
-      if (caller->expr->parent != nullptr || caller->statement == nullptr) {
+      if (caller->expr->parent != nullptr) {
         follow(*caller->expr);
         continue;
       }

@@ -113,7 +113,7 @@ bool cuts_at_random(const FunctionDef& function) {
 // The function behind collate_fn=…: a function, or an object with __call__.
 const FunctionDef* collate_function(const Call& loader) {
   const Argument* argument = loader.argument("collate_fn", 6);
-  if (argument == nullptr || argument->value == nullptr) return nullptr;
+  if (argument == nullptr) return nullptr;
   const Type& type = *argument->value->type;
   if (type.function != nullptr) return type.function;
   return type.class_def != nullptr ? type.class_def->method("__call__") : nullptr;

@@ -28,7 +28,7 @@ struct Weights {
 std::optional<SizedLayer> large_layer(const SourceFacts& facts, const Program& program,
                                       const Accepts& accepts) {
   return tensor_core_sized_layer(facts, program, [&](const Call& made) {
-    return accepts(made) && (made.statement == nullptr || is_sure_to_run(facts, *made.statement));
+    return accepts(made) && is_sure_to_run(facts, *made.statement);
   });
 }
 

@@ -33,8 +33,7 @@ WeightList lists_parameters(const Expr* iterable) {
   WeightList found;
   visit(iterable, [&](const Expr& part) {
     if (found.shown != nullptr || last_name(&part) == "param_groups") return false;
-    const bool is_object = part.type != nullptr &&
-                           (part.type->is(TypeKind::optimizer) || part.type->is(TypeKind::module));
+    const bool is_object = part.type->is(TypeKind::optimizer) || part.type->is(TypeKind::module);
     if (is_object) return false;
     visit(resolved(&part), [&](const Expr& inner) {
       if (found.call == nullptr && is_listing(inner)) {
@@ -57,12 +56,10 @@ WeightList weights_by_key(const Statement& loop) {
   if (first.kind != ExprKind::name) return found;
   for_statements(loop.body, [&](const Statement& statement) {
     const bool stores = statement.kind == StatementKind::assignment &&
-                        statement.target != nullptr &&
                         statement.target->kind == ExprKind::subscript;
     // average[k].copy_(…)
-    const Call* call = statement.kind == StatementKind::expression && statement.value != nullptr
-                           ? statement.value->call()
-                           : nullptr;
+    const Call* call =
+        statement.kind == StatementKind::expression ? statement.value->call() : nullptr;
     const bool changes = call != nullptr && call->receiver != nullptr &&
                          call->receiver->kind == ExprKind::subscript && call->method.ends_with("_");
     if ((!stores && !changes) || found.shown != nullptr) return;
@@ -145,7 +142,7 @@ bool works_on_argument(const Expr& part) {
   const Parameter* weight = nullptr;
   for (const Parameter& parameter : function.parameters) {
     const Argument* given = passed_argument(*part.call(), function, parameter.name);
-    const Type* type = given == nullptr || given->value == nullptr ? nullptr : given->value->type;
+    const Type* type = given == nullptr ? nullptr : given->value->type;
     const bool is_weight = type != nullptr && type->is(TypeKind::tensor) &&
                            (type->requires_grad || uses_name(given->value, {"data", "grad"}));
     if (is_weight && weight == nullptr) weight = &parameter;
@@ -229,7 +226,7 @@ bool is_weight_of(const Expr& variable, const Statement& loop) {
 
 // `p.grad /= n`, `weight *= decay`
 bool changes_in_place(const Statement& statement, const Statement& loop) {
-  return statement.kind == StatementKind::assignment && statement.target != nullptr &&
+  return statement.kind == StatementKind::assignment &&
          is_one_of(statement.word, {"/=", "*=", "+=", "-="}) &&
          (is_one_of(last_name(statement.target), {"grad", "data"}) ||
           is_weight_of(*statement.target, loop));
@@ -238,7 +235,7 @@ bool changes_in_place(const Statement& statement, const Statement& loop) {
 // `average[name] = new.clone()` with `new = a * weight.data + b * average[name]` above.
 bool stores_computed(const Expr& part, const Statement& statement) {
   if (&part != statement.value || statement.kind != StatementKind::assignment) return false;
-  const bool is_item = statement.target != nullptr && statement.target->kind == ExprKind::subscript;
+  const bool is_item = statement.target->kind == ExprKind::subscript;
   const Expr* made = is_item ? computed(&part) : &part;
   return made != &part && made->kind == ExprKind::binary && is_tensor_operation(*made) &&
          uses_name(made, {"data", "grad"});

@@ -110,9 +110,8 @@ bool mentions(const Program& program, Words words) {
 std::string code_of(const File& file) {
   std::string code = file.text;
   for (const Statement* statement : file.statements) {
-    const bool is_documentation = statement->kind == StatementKind::expression &&
-                                  statement->value != nullptr &&
-                                  statement->value->kind == ExprKind::text;
+    const bool is_documentation =
+        statement->kind == StatementKind::expression && statement->value->kind == ExprKind::text;
     if (!is_documentation) continue;
     std::fill(code.begin() + statement->range.begin, code.begin() + statement->range.end, ' ');
   }

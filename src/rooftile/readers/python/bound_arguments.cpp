@@ -32,7 +32,6 @@ void bind(Call& call, const Call& partial, Arena& arena) {
 }  // namespace
 
 const Call* partial_behind(const Call& call) {
-  if (call.expr->children().empty()) return nullptr;
   const Expr& callee = *call.expr->children()[0];
   const bool can_be_made = callee.type->is(TypeKind::function) || callee.type->is(TypeKind::class_);
   const Call* made = can_be_made ? callee.type->made_by : nullptr;

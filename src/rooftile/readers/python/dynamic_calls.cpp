@@ -109,9 +109,8 @@ class Linker {
 
   // `self.loss_function = self.crf.likelihood`
   void note_member(const Statement& statement) {
-    const bool sets = statement.kind == StatementKind::assignment && statement.target != nullptr &&
-                      statement.target->kind == ExprKind::attribute && statement.value != nullptr &&
-                      !statement.target->children().empty();
+    const bool sets = statement.kind == StatementKind::assignment &&
+                      statement.target->kind == ExprKind::attribute && statement.value != nullptr;
     const FunctionDef* set = sets ? statement.value->type->function : nullptr;
     const ClassDef* owner = sets ? statement.target->children()[0]->type->class_def : nullptr;
     if (set != nullptr && owner != nullptr)
@@ -131,12 +130,12 @@ class Linker {
 
   // `loss = lambda a, b: own_loss(a, b)`: the function that it stands for.
   void note_function(const Statement& statement) {
-    const bool sets = statement.kind == StatementKind::assignment && statement.target != nullptr &&
+    const bool sets = statement.kind == StatementKind::assignment &&
                       statement.target->kind == ExprKind::name && statement.word == "=" &&
                       statement.value != nullptr;
     if (!sets) return;
     const Expr& value = *statement.value;
-    const bool is_lambda = value.kind == ExprKind::lambda && !value.children().empty();
+    const bool is_lambda = value.kind == ExprKind::lambda;
     const Call* inner = is_lambda ? value.children().back()->call() : nullptr;
     const FunctionDef* function = inner != nullptr ? inner->target : nullptr;
     if (!is_lambda && value.type->is(TypeKind::function)) function = value.type->function;
@@ -168,7 +167,7 @@ class Linker {
   // `train(x)` of `train = make_train(config)`: any of the functions that are made there.
   void link_returned(Call& call) {
     if (call.target == nullptr || call.target->outer == nullptr) return;
-    if (call.function == call.target->outer || call.expr->children().empty()) return;
+    if (call.function == call.target->outer) return;
     const auto made = returned_.find(call.target->outer);
     if (made != returned_.end() && made->second.size() > 1) link(call, made->second);
   }
@@ -205,7 +204,6 @@ class Linker {
 
   // `loss(a, b)` of a name that stands for functions.
   void link_held(Call& call) {
-    if (call.expr->children().empty() || call.statement == nullptr) return;
     const Expr& callee = *call.expr->children().front();
     // Set in several branches: the type tells of one of them.
     const bool is_known = call.target != nullptr && callee.binding() != nullptr;
@@ -227,9 +225,9 @@ class Linker {
 
   // `losses = {"boxes": self.loss_boxes, …}`, and then `losses[name](outputs)`: all of them.
   static void link_table(Call& call) {
-    const Expr* callee = call.expr->children().empty() ? nullptr : call.expr->children().front();
-    const bool picks = callee != nullptr && callee->kind == ExprKind::subscript;
-    const Expr* items = picks ? callee->children().front()->type->items : nullptr;
+    const Expr& callee = *call.expr->children().front();
+    const bool picks = callee.kind == ExprKind::subscript;
+    const Expr* items = picks ? callee.children().front()->type->items : nullptr;
     if (items == nullptr || items->children().size() > 2 * kMaxNamesakes) return;
     std::vector<const FunctionDef*> held;
     for (const Expr* item : items->children()) {
@@ -243,12 +241,12 @@ class Linker {
   // `get_loss(batch)` of a parameter runs what the callers pass, also where they pass several.
   void link_passed(Call& call) {
     const FunctionDef* function = call.function;
-    if (function == nullptr || call.receiver != nullptr || call.expr->children().empty()) return;
+    if (function == nullptr || call.receiver != nullptr) return;
     const Expr& callee = *call.expr->children().front();
     if (callee.kind != ExprKind::name || callee.binding() != nullptr) return;
     for (const Call* caller : function->callers) {
       const Argument* given = passed_argument(*caller, *function, callee.word());
-      if (given == nullptr || given->value == nullptr) continue;
+      if (given == nullptr) continue;
       const Type& type = *given->value->type;
       if (type.is(TypeKind::function) && type.function != nullptr) link(call, {type.function});
     }

@@ -41,8 +41,7 @@ class NameReader {
     if (expr->word() == "__name__") return {expr->statement->file->module, true};
     const Statement* binding = expr->binding();
     const bool is_set = binding != nullptr && binding->kind == StatementKind::assignment &&
-                        binding->word == "=" && binding->target != nullptr &&
-                        binding->target->kind == ExprKind::name;
+                        binding->word == "=" && binding->target->kind == ExprKind::name;
     return is_set ? read(binding->value, depth + 1) : Beginning{};
   }
 

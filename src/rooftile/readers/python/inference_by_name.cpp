@@ -148,8 +148,8 @@ const Expr& chosen_before(const Expr& callee) {
   const bool is_open = callee.type->is(TypeKind::unknown) || callee.type->guessed;
   const Statement* set = callee.kind == ExprKind::name && is_open ? callee.binding() : nullptr;
   const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
-                      set->word == "=" && set->target != nullptr &&
-                      set->target->kind == ExprKind::name && set->value != nullptr;
+                      set->word == "=" && set->target->kind == ExprKind::name &&
+                      set->value != nullptr;
   return is_set && builtin_call(*set->value, "getattr") != nullptr ? *set->value : callee;
 }
 

@@ -30,7 +30,6 @@ bool is_open_choice(const Expr& callee) {
 const Type* Inference::infer_call(Expr& expr) {
   for (const Expr* child : expr.children()) infer(child);
   Call& call = writable(*expr.call());
-  if (expr.children().empty()) return &unknown_type();
   const Expr& callee = *expr.children()[0];
   const Expr& choice = chosen_before(callee);
   const bool may_be_picked = is_open_choice(choice);
@@ -129,7 +128,7 @@ bool tries_out(const Call& call) {
   }
   for (const Statement* outer = call.statement; outer != nullptr; outer = outer->parent) {
     if (outer->kind == StatementKind::for_ || outer->kind == StatementKind::while_) return false;
-    if (outer->kind != StatementKind::if_ || outer->value == nullptr) continue;
+    if (outer->kind != StatementKind::if_) continue;
     if (find_inside(outer->value, [](const Expr& part) { return part.word() == "__name__"; })) {
       return true;
     }
@@ -143,7 +142,7 @@ void Inference::pass_arguments(const Call& call, const FunctionDef& def, bool sk
   const std::size_t first = partial != nullptr ? pass_bound(*partial, def) : skip_first ? 1 : 0;
   const bool is_trial = tries_out(call);
   for (const Argument& argument : call.arguments) {
-    if (argument.unpacked || argument.value == nullptr) continue;
+    if (argument.unpacked) continue;
     const Type* type = argument.value->type;
     if (is_trial && *type == *tensor(Residence::host)) type = tensor(Residence::unknown);
     if (argument.name.empty()) {
@@ -266,7 +265,7 @@ const Type* Inference::library_result(Call& call, const Known& known) {
 // `map(lambda x: x.cuda(), batch)`
 const Type* Inference::mapped(const Call& call) {
   const Expr& made = *call.arguments[0].value;
-  if (made.kind != ExprKind::lambda || made.children().empty()) return &unknown_type();
+  if (made.kind != ExprKind::lambda) return &unknown_type();
   const Type& each = *made.children().back()->type;
   if (each.is(TypeKind::unknown) && each.on_gpu()) return container_of(tensor(Residence::gpu));
   return container_of(&each);
@@ -421,8 +420,7 @@ Residence Inference::written_residence(const Expr* expr, int depth) {
       return has_gpu ? Residence::gpu : Residence::unknown;
     }
     case ExprKind::binary:
-      return expr->children().empty() ? Residence::unknown
-                                      : device_residence(expr->children()[0], depth + 1);
+      return device_residence(expr->children()[0], depth + 1);
     case ExprKind::name:
       return named_residence(*expr, depth);
     case ExprKind::attribute: {

@@ -46,7 +46,7 @@ namespace {
 
 // `self.head = nn.Linear(n, m)`, `self.head = torch.nn.Linear(n, m)`
 bool sets_layer(const Statement& statement) {
-  const bool sets = statement.kind == StatementKind::assignment && statement.target != nullptr &&
+  const bool sets = statement.kind == StatementKind::assignment &&
                     statement.target->kind == ExprKind::attribute && statement.value != nullptr &&
                     statement.value->call() != nullptr;
   const Expr* package = sets ? statement.value->call()->receiver : nullptr;
@@ -93,9 +93,7 @@ void Inference::classify_classes() {
       def.is_hf_trainer =
           derives_from(def, {"transformers.Trainer", "transformers.Seq2SeqTrainer"});
       for (const Expr* decorator : def.decorators) {
-        const Expr* name = decorator->kind == ExprKind::call && !decorator->children().empty()
-                               ? decorator->children()[0]
-                               : decorator;
+        const Expr* name = decorator->kind == ExprKind::call ? decorator->children()[0] : decorator;
         if (name->word() == "dataclass") def.is_config = true;
       }
       if (derives_from(def, {"typing.NamedTuple"})) def.is_config = true;
@@ -271,7 +269,7 @@ std::optional<bool> Inference::stored_truth(std::string_view attribute) {
   bool is_same = true;
   for (const auto& file : facts_.files) {
     for (const Statement* each : file->statements) {
-      const bool stores = each->kind == StatementKind::assignment && each->target != nullptr &&
+      const bool stores = each->kind == StatementKind::assignment &&
                           each->target->kind == ExprKind::attribute &&
                           each->target->word() == attribute && each->value != nullptr;
       if (!stores || each->value->kind == ExprKind::none) continue;

@@ -71,9 +71,7 @@ const Type* Inference::infer_kind(Expr& expr) {
     case ExprKind::walrus:
       if (expr.children().size() != 2) return &unknown_type();
       infer(expr.children()[1]);
-      if (expr.statement != nullptr) {
-        bind(expr.children()[0], expr.children()[1]->type, expr.children()[1], expr.statement);
-      }
+      bind(expr.children()[0], expr.children()[1]->type, expr.children()[1], expr.statement);
       return expr.children()[1]->type;
     default:
       for (const Expr* child : expr.children()) infer(child);
@@ -293,7 +291,6 @@ const Type* Inference::attribute_type(const Type& object, std::string_view word,
 }
 
 const Type* Inference::infer_attribute(Expr& expr) {
-  if (expr.children().empty()) return &unknown_type();
   const Expr& object = *expr.children()[0];
   const Type* owner = infer(&object);
   const bool instance = object.binding() != nullptr &&
@@ -332,7 +329,6 @@ const Type* Inference::infer_attribute(Expr& expr) {
 
 const Type* Inference::infer_subscript(Expr& expr) {
   for (const Expr* child : expr.children()) infer(child);
-  if (expr.children().empty()) return &unknown_type();
   if (const Type* named = named_global(expr)) return named;
   const Type* object = expr.children()[0]->type;
   switch (object->kind) {
@@ -359,7 +355,6 @@ namespace {
 
 // Of an operation without tensors and arrays: text + x is text.
 const Type& kept_type(const Expr& operation) {
-  if (operation.children().empty()) return unknown_type();
   const Type& first = *operation.children()[0]->type;
   const bool keeps =
       first.is(TypeKind::text) || first.is(TypeKind::container) || first.is(TypeKind::device);

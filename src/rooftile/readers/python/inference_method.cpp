@@ -182,7 +182,7 @@ namespace {
 // `for x, y in loader: x = x.cuda()`: what a loop takes out of something unknown, and moves.
 bool is_item_of_loop(const Expr& receiver) {
   const Expr* root = &receiver;
-  while (root->kind == ExprKind::subscript && !root->children().empty()) root = root->children()[0];
+  while (root->kind == ExprKind::subscript) root = root->children()[0];
   return root->kind == ExprKind::name && root->binding() != nullptr &&
          root->binding()->kind == StatementKind::for_;
 }
@@ -335,8 +335,8 @@ void Inference::note_append(const Call& call, const Type& list) {
 const Entry* Inference::bound_entry(const Expr* object) {
   if (object == nullptr) return nullptr;
   if (object->kind == ExprKind::name) return lookup(object->word());
-  const bool is_attribute = object->kind == ExprKind::attribute && !object->children().empty() &&
-                            object->children()[0]->type->class_def != nullptr;
+  const bool is_attribute =
+      object->kind == ExprKind::attribute && object->children()[0]->type->class_def != nullptr;
   return is_attribute ? class_attribute(object->children()[0]->type->class_def, object->word())
                       : nullptr;
 }
@@ -354,7 +354,7 @@ bool Inference::makes_accelerator(const ClassDef& def) const {
 // self.register_buffer("mean", torch.zeros(3)): a tensor that moves with the module.
 void Inference::note_buffer(const Call& call) {
   const ClassDef* def = call.receiver->type->class_def;
-  if (def == nullptr || call.arguments.size() < 2 || call.statement == nullptr) return;
+  if (def == nullptr || call.arguments.size() < 2) return;
   const Expr& name = *call.arguments[0].value;
   const bool is_tensor = call.arguments[1].value->type->is(TypeKind::tensor);
   if (name.kind != ExprKind::text || !is_tensor) return;

@@ -209,7 +209,7 @@ void Inference::record_defaults(const Call& call) {
 
 // `args.device = "cuda"` of an object that no option of the name fills: as good as a default.
 void Inference::record_parsed_entry(const Expr& target, const Statement& statement) {
-  if (target.children().empty() || !is_parsed(*target.children()[0])) return;
+  if (!is_parsed(*target.children()[0])) return;
   auto& own = store_.file_options[file_];
   const bool is_in_branch =
       statement.parent != nullptr && statement.parent->kind == StatementKind::if_;
@@ -267,7 +267,7 @@ void Inference::record_entry(const Expr& target, const Expr* value) {
                            value->kind == ExprKind::none);
   if (!is_plain) return;
   const Expr* root = &target;
-  while (root->kind == ExprKind::attribute && !root->children().empty()) root = root->children()[0];
+  while (root->kind == ExprKind::attribute) root = root->children()[0];
   if (function_ != nullptr) return;
   if (root->kind != ExprKind::name || !is_configuration(root->word())) return;
   const std::string_view whole = file_->slice(target.range);

@@ -73,7 +73,7 @@ std::size_t Inference::pass_bound(const Call& partial, const FunctionDef& def) {
                          (target.type->is(TypeKind::class_) || target.kind == ExprKind::attribute);
   std::size_t next = is_method ? 1 : 0;
   for (const Argument& argument : partial.arguments.subspan(1)) {
-    if (argument.unpacked || argument.value == nullptr) continue;
+    if (argument.unpacked) continue;
     if (argument.name.empty()) {
       pass(def, next++, argument.value->type);
       continue;

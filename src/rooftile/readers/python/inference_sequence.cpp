@@ -84,11 +84,9 @@ const Type* Inference::written_item(const Type& container, const Expr& index) co
 const Type* Inference::infer_comprehension(Expr& expr) {
   const std::size_t mark = changes_.size();
   for (const Expr* child : expr.children()) {
-    if (child->kind != ExprKind::for_clause || child->children().size() < 2) continue;
+    if (child->kind != ExprKind::for_clause) continue;
     infer(child->children()[1]);
-    if (expr.statement != nullptr) {
-      bind_iteration(child->children()[0], child->children()[1], expr.statement);
-    }
+    bind_iteration(child->children()[0], child->children()[1], expr.statement);
   }
   const Type* element = &unknown_type();
   for (const Expr* child : expr.children()) {
@@ -115,7 +113,7 @@ bool passes_items(std::string_view name) {
 const Expr* made_sequence(const Expr* iterable) {
   const Statement* set = iterable == nullptr ? nullptr : iterable->binding();
   const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
-                      set->target->kind == ExprKind::name && iterable->statement != nullptr &&
+                      set->target->kind == ExprKind::name &&
                       set->file == iterable->statement->file &&
                       set->range.end <= iterable->range.begin;
   const Expr* value = is_set ? set->value : nullptr;

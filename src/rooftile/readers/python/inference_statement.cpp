@@ -162,7 +162,7 @@ void Inference::join_branches(const std::vector<Change>& first, const std::vecto
 }
 
 void Inference::visit_if(const Statement& statement) {
-  if (statement.value != nullptr) infer(statement.value);
+  infer(statement.value);
   const std::size_t mark = changes_.size();
   visit(statement.body);
   const std::vector<Change> first = take_changes(mark);
@@ -208,7 +208,7 @@ void Inference::forget_assigned(std::span<const Statement* const> block, int dep
 }
 
 void Inference::visit_loop(const Statement& statement) {
-  if (statement.value != nullptr) infer(statement.value);
+  infer(statement.value);
   if (lists_weights(statement)) {
     Type weights;
     weights.kind = TypeKind::gradients;
@@ -301,7 +301,6 @@ void Inference::visit_global(const Statement& statement) {
 
 void Inference::visit_assignment(const Statement& statement) {
   const Type* type = statement.value == nullptr ? &unknown_type() : infer(statement.value);
-  if (statement.target == nullptr) return;
   if (statement.word != "=") {
     const Type* before = infer(statement.target);
     const bool tensor = before->is(TypeKind::tensor) || type->is(TypeKind::tensor);
@@ -334,10 +333,7 @@ void Inference::bind(const Expr* target, const Type* type, const Expr* value,
     case ExprKind::list:
       return bind_sequence(target, type, value, statement);
     case ExprKind::starred:
-      if (!target->children().empty()) {
-        bind(target->children()[0], container_of(type->element), nullptr, statement);
-      }
-      return;
+      return bind(target->children()[0], container_of(type->element), nullptr, statement);
     case ExprKind::attribute:
       return bind_attribute(target, type, statement);
     default:
@@ -382,8 +378,7 @@ void Inference::bind_own_attribute(const Expr& target, const Type* type,
 }
 
 void Inference::bind_attribute(const Expr* target, const Type* type, const Statement* statement) {
-  const Expr* object = target->children().empty() ? nullptr : target->children()[0];
-  if (object == nullptr) return;
+  const Expr* object = target->children()[0];
   const Type* owner = infer(object);
   const bool is_self = object->kind == ExprKind::name && object->word() == "self";
   if (is_self && owner->class_def != nullptr) return bind_own_attribute(*target, type, *statement);

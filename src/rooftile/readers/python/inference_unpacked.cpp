@@ -48,7 +48,7 @@ namespace {
 // `loss, scores = criterion(outputs, target)` with a criterion that is not seen: the rest may be
 // numbers.
 bool is_unseen_loss(const Call* call) {
-  if (call == nullptr || call->target != nullptr || call->expr->children().empty()) return false;
+  if (call == nullptr || call->target != nullptr) return false;
   const Type& callee = *call->expr->children().front()->type;
   return callee.is(TypeKind::loss) && callee.class_def == nullptr;
 }

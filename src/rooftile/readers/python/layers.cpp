@@ -45,8 +45,8 @@ class LayerFinder {
 
   void read_assignment(const Statement& statement, bool conditional, bool repeated) {
     const Expr* target = statement.target;
-    if (target == nullptr || target->kind != ExprKind::attribute || target->children().empty() ||
-        target->children()[0]->word() != "self" || statement.value == nullptr) {
+    if (target->kind != ExprKind::attribute || target->children()[0]->word() != "self" ||
+        statement.value == nullptr) {
       return;
     }
     Layer layer;
@@ -92,8 +92,7 @@ class LayerFinder {
   // The list or dict inside of an OrderedDict(…) or behind a star.
   static const Expr& contents(const Expr& written) {
     const Expr* value = &written;
-    if (value->kind == ExprKind::starred && !value->children().empty())
-      value = value->children()[0];
+    if (value->kind == ExprKind::starred) value = value->children()[0];
     const bool is_ordered = value->kind == ExprKind::call &&
                             value->call()->method == "OrderedDict" &&
                             !value->call()->arguments.empty();
@@ -118,7 +117,7 @@ class LayerFinder {
       }
     } else if (value.kind == ExprKind::list || value.kind == ExprKind::tuple) {
       for (const Expr* item : value.children()) add_member(parent, *item, index++, depth);
-    } else if (value.kind == ExprKind::comprehension && !value.children().empty()) {
+    } else if (value.kind == ExprKind::comprehension) {
       Layer repeated = parent;
       repeated.repeated = true;
       add_member(repeated, *value.children()[0], index++, depth);
@@ -170,8 +169,8 @@ class LayerFinder {
 
   // Methods that a forward hands on: self.run_wrapped(self.stem)(x).
   void note_method(const Expr& expr) {
-    const bool is_own = expr.kind == ExprKind::attribute && !expr.children().empty() &&
-                        expr.children()[0]->word() == "self" && handed_on_.size() < kMaxLayers;
+    const bool is_own = expr.kind == ExprKind::attribute && expr.children()[0]->word() == "self" &&
+                        handed_on_.size() < kMaxLayers;
     const bool is_callee = expr.parent != nullptr && expr.parent->call() != nullptr &&
                            expr.parent->children().front() == &expr;
     if (!is_own || is_callee) return;
@@ -211,10 +210,8 @@ class LayerFinder {
   }
 
   const Layer* layer_of(const Call& call) const {
-    if (call.expr->children().empty()) return nullptr;
     const Expr& callee = *call.expr->children()[0];
-    const bool own = callee.kind == ExprKind::attribute && !callee.children().empty() &&
-                     callee.children()[0]->word() == "self";
+    const bool own = callee.kind == ExprKind::attribute && callee.children()[0]->word() == "self";
     return own ? def_.layer(callee.word()) : nullptr;
   }
 
@@ -237,8 +234,7 @@ class LayerFinder {
     const Argument* value = passed_argument(call, *target, inner->arguments[0].value->word());
     if (given == nullptr || value == nullptr || given == value) return nullptr;
     const Expr& made = *given->value;
-    const bool own = made.kind == ExprKind::attribute && !made.children().empty() &&
-                     made.children()[0]->word() == "self";
+    const bool own = made.kind == ExprKind::attribute && made.children()[0]->word() == "self";
     const Layer* layer = own ? def_.layer(made.word()) : nullptr;
     if (layer != nullptr) input = value->value;
     return layer;
@@ -265,8 +261,7 @@ class LayerFinder {
     const Statement& binding = *input->binding();
     const auto reads = reads_.find(&binding);
     return binding.value != nullptr && binding.value->call() == previous && binding.word == "=" &&
-           binding.target != nullptr && binding.target->kind == ExprKind::name &&
-           reads != reads_.end() && reads->second == 1;
+           binding.target->kind == ExprKind::name && reads != reads_.end() && reads->second == 1;
   }
 
   void count_reads(const Expr* expr) {

@@ -16,7 +16,7 @@ bool is_backward(const Call& call) {
 std::string_view receiver_word(const Call& call) {
   const Expr* receiver = call.receiver;
   if (receiver == nullptr) return {};
-  if (receiver->kind == ExprKind::subscript && receiver->children().size() > 1) {
+  if (receiver->kind == ExprKind::subscript) {
     const Expr* key = receiver->children()[1];  // state["optimizer"], optimizers[0]
     receiver = key->kind == ExprKind::text ? key : receiver->children()[0];
   }
@@ -49,7 +49,6 @@ bool is_optimizer_step(const Call& call) {
   if (contains(word, "sched") || word == "env" || word == "envs") return false;
   // optim.learner.step() of a class around an optimizer
   const bool is_part = call.receiver->kind == ExprKind::attribute &&
-                       !call.receiver->children().empty() &&
                        contains(lower(call.receiver->children()[0]->word()), "optim");
   return is_part || contains(word, "opt") || contains(word, "scaler") || contains(word, "engine") ||
          contains(word, "sgd") || contains(word, "adam") || contains(word, "solver") ||
@@ -76,7 +75,7 @@ bool is_forward(const Call& call) {
   if (call.method == "forward" && call.receiver != nullptr) {
     return call.receiver->type->is(TypeKind::module);
   }
-  return call.name == "torch.nn.Module.__call__" && !call.expr->children().empty() &&
+  return call.name == "torch.nn.Module.__call__" &&
          call.expr->children()[0]->type->is(TypeKind::module);
 }
 

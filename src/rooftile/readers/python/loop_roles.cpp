@@ -104,9 +104,8 @@ class RoleFinder {
   std::vector<const Call*> telling_calls(const File& file) const {
     std::vector<const Call*> calls;
     std::ranges::copy_if(file.calls, std::back_inserter(calls), [&](const Call* call) {
-      const bool may_tell = call->target != nullptr || !passed_.run_by(*call).empty() ||
-                            own_events(*call) != Events{};
-      return may_tell && call->statement != nullptr;
+      return call->target != nullptr || !passed_.run_by(*call).empty() ||
+             own_events(*call) != Events{};
     });
     return calls;
   }
@@ -179,7 +178,7 @@ class RoleFinder {
 
   // `for _ in range(50): net(x)` measures the time.
   static bool repeats(const Loop& loop) {
-    const Call* over = loop.statement->value == nullptr ? nullptr : loop.statement->value->call();
+    const Call* over = loop.statement->value->call();
     return over != nullptr && over->name == "range";
   }
 
@@ -234,7 +233,7 @@ class RoleFinder {
 
   // `evaluate`'s loop over a parameter for which all callers seen pass `data.test_batches`.
   static bool is_given_evaluation_data(const Expr& read) {
-    const FunctionDef* function = read.statement == nullptr ? nullptr : read.statement->function;
+    const FunctionDef* function = read.statement->function;
     if (read.binding() != nullptr || function == nullptr || function->callers.empty()) return false;
     return std::ranges::all_of(function->callers, [&](const Call* caller) {
       const Argument* given = passed_argument(*caller, *function, read.word());
@@ -251,7 +250,7 @@ class RoleFinder {
     }
     const Call* call = read == nullptr ? nullptr : read->call();
     return call != nullptr && std::ranges::any_of(call->arguments, [](const Argument& argument) {
-             return argument.value != nullptr && is_evaluation_name(lower(argument.value->word()));
+             return is_evaluation_name(lower(argument.value->word()));
            });
   }
 
@@ -281,7 +280,7 @@ class RoleFinder {
   bool is_part_of_step(const Loop& loop) const {
     if (!contains_any(loop.function->name, {"predict", "infer"})) return false;
     return std::ranges::any_of(loop.function->callers, [&](const Call* caller) {
-      return caller->statement != nullptr && !source::runs_without_gradients(*caller->statement) &&
+      return !source::runs_without_gradients(*caller->statement) &&
              leads_from_step(facts_, *caller->statement, is_condition_in_step);
     });
   }

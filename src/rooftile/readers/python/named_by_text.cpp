@@ -43,7 +43,7 @@ void follow_targets(const SourceFacts& facts) {
   for (const auto& configuration : store.configurations) {
     for (const Statement* statement : configuration->statements) {
       const bool is_target = statement->kind == StatementKind::assignment &&
-                             statement->target != nullptr && statement->value != nullptr &&
+                             statement->value != nullptr &&
                              statement->target->word() == "_target_" && may_name(*statement->value);
       if (!is_target) continue;
       const ClassDef* def = named_by_text(store, statement->value->word());

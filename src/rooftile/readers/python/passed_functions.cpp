@@ -10,9 +10,7 @@ namespace {
 
 // The parameter that is called; null for other calls.
 const Expr* called_parameter(const Call& call) {
-  if (call.function == nullptr || call.receiver != nullptr || call.expr->children().empty()) {
-    return nullptr;
-  }
+  if (call.function == nullptr || call.receiver != nullptr) return nullptr;
   const Expr& callee = *call.expr->children().front();
   const bool is_free = callee.kind == ExprKind::name && callee.binding() == nullptr &&
                        !callee.type->is(TypeKind::module) && !callee.type->is(TypeKind::loss);

@@ -13,7 +13,7 @@ namespace rooftile::source {
 namespace {
 
 bool is_main_guard(const Statement& statement) {
-  if (statement.kind != StatementKind::if_ || statement.value == nullptr) return false;
+  if (statement.kind != StatementKind::if_) return false;
   return find_inside(statement.value, [](const Expr& expr) {
            return expr.kind == ExprKind::name && expr.word() == "__name__";
          }) != nullptr;
@@ -61,7 +61,7 @@ bool is_entry(const File& file) {
 // `if args.device.startswith("cuda"):` around it: the device decides.
 bool asks_for_device(const Call& call) {
   for (const Statement* at = call.statement; at != nullptr; at = at->parent) {
-    if (at->kind != StatementKind::if_ || at->value == nullptr) continue;
+    if (at->kind != StatementKind::if_) continue;
     const std::string_view condition = at->file->slice(at->value->range);
     if (contains_any(condition, {"cuda", "device", "gpu"})) return true;
   }
@@ -229,7 +229,7 @@ void describe(Program& program, const Shares& shares, bool only_runs) {
 // `for _ in range(5):` at the top of a file, over no loader.
 bool is_short_trial(const Loop& loop) {
   constexpr int kFewPasses = 100;
-  const Call* over = loop.statement->value == nullptr ? nullptr : loop.statement->value->call();
+  const Call* over = loop.statement->value->call();
   const bool counts = loop.function == nullptr && loop.loader == nullptr && over != nullptr &&
                       over->name == "range" && over->arguments.size() == 1;
   const Expr* passes = counts ? over->arguments.front().value : nullptr;
@@ -241,7 +241,7 @@ bool is_short_trial(const Loop& loop) {
 bool is_smoke_test(const Loop& loop) {
   constexpr int kMostPasses = 3;
   const Statement& statement = *loop.statement;
-  const Call* over = statement.value == nullptr ? nullptr : statement.value->call();
+  const Call* over = statement.value->call();
   const bool counts = loop.role == LoopRole::training_step && loop.loader == nullptr &&
                       over != nullptr && over->name == "range" && over->arguments.size() == 1 &&
                       over->arguments.front().value->kind == ExprKind::integer;

@@ -54,7 +54,7 @@ void leave_unused_callers_out(SourceFacts& facts) {
   for (const auto& file : facts.files) {
     for (const FunctionDef* function : file->functions) {
       std::erase_if(const_cast<FunctionDef*>(function)->callers, [&](const Call* caller) {
-        return caller->statement != nullptr && stands_in_unused(facts, *caller->statement);
+        return stands_in_unused(facts, *caller->statement);
       });
     }
   }

@@ -111,7 +111,7 @@ class Follower {
       const Expr& key = *dict.children()[i];
       if (key.kind == ExprKind::text) {
         add(key.word(), dict.children()[i + 1]);
-      } else if (key.kind == ExprKind::starred && !key.children().empty()) {
+      } else if (key.kind == ExprKind::starred) {
         all = follow(*key.children()[0], depth + 1) && all;
       } else {
         all = false;
@@ -194,8 +194,7 @@ class Follower {
       if (statement->range.begin >= end.place) break;
       if (++looked_at_ > kMaxStatements) return false;
       if (statement->function != end.function) continue;
-      if (statement->kind == StatementKind::assignment && statement->target != nullptr &&
-          statement->value != nullptr) {
+      if (statement->kind == StatementKind::assignment && statement->value != nullptr) {
         const Expr& target = *statement->target;
         if (target.kind == ExprKind::name && target.word() == variable) {
           keep_alternatives(*statement);
@@ -241,8 +240,7 @@ class Follower {
 
   static bool are_equal(std::span<const Argument> first, std::span<const Argument> second) {
     const auto text = [](const Argument& item) {
-      const Statement* statement = item.value->statement;
-      return statement == nullptr ? std::string_view() : statement->file->slice(item.value->range);
+      return item.value->statement->file->slice(item.value->range);
     };
     return std::ranges::equal(first, second, [&](const Argument& a, const Argument& b) {
       return a.name == b.name && (a.value == b.value || (!text(a).empty() && text(a) == text(b)));
@@ -256,7 +254,7 @@ class Follower {
     bool all = true;
     for (const Argument& argument : caller.arguments) {
       if (argument.unpacked) {
-        all = argument.value->word() == "**" && !argument.value->children().empty() &&
+        all = argument.value->word() == "**" &&
               there.follow(*argument.value->children()[0], depth + 1) && all;
       } else if (!argument.name.empty()) {
         there.add(argument.name, argument.value);
@@ -277,7 +275,6 @@ class Follower {
     const Expr* passed = given == nullptr ? nullptr : given->value;
     for (const Argument& argument : caller.arguments) {
       if (passed != nullptr || !argument.unpacked || argument.value->word() != "**") continue;
-      if (argument.value->children().empty()) continue;
       Follower config(caller);
       config.follow(*argument.value->children()[0], depth + 1);
       passed = config.item(variable);
@@ -295,8 +292,8 @@ class Follower {
   }
 
   static bool is_member_of(const Expr& target, std::string_view variable) {
-    return target.kind == ExprKind::attribute && !target.children().empty() &&
-           target.children()[0]->kind == ExprKind::name && target.children()[0]->word() == variable;
+    return target.kind == ExprKind::attribute && target.children()[0]->kind == ExprKind::name &&
+           target.children()[0]->word() == variable;
   }
 
   static bool is_item_of(const Expr& target, std::string_view variable) {
@@ -330,8 +327,8 @@ void follow(Call& call, Arena& arena) {
     if (!argument.unpacked) continue;
     const Expr& value = *argument.value;
     Follower follower(call);
-    const bool known = value.word() == "**" && !value.children().empty() &&
-                       follower.follow(*value.children()[0]) && !follower.differs();
+    const bool known =
+        value.word() == "**" && follower.follow(*value.children()[0]) && !follower.differs();
     unknown = unknown || !known;
     for (Argument& item : follower.take()) all.push_back(item);
     for (Argument& item : follower.take_alternatives()) all.push_back(item);

@@ -49,7 +49,7 @@ bool has_fused_attention(const Program& program) {
 }
 
 bool is_tokenizer(const Call& call) {
-  const Expr* callee = call.expr->children().empty() ? nullptr : call.expr->children()[0];
+  const Expr* callee = call.expr->children()[0];
   const std::string name = lower(last_name(callee));
   const std::string receiver = lower(last_name(call.receiver));
   const bool is_method = is_one_of(call.method, {"pad", "batch_encode_plus"});

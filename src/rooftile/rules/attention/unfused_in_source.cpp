@@ -51,7 +51,7 @@ bool keeps_channels(const Call& convolution) {
 }
 
 bool keeps_channels(const Layer& layer) {
-  const Expr* value = layer.statement == nullptr ? nullptr : layer.statement->value;
+  const Expr* value = layer.statement->value;
   const bool is_by_function =
       value != nullptr && value->call() != nullptr && value->call()->target != nullptr &&
       value->call()->target == layer.made_by->function && value->call()->arguments.size() > 1;
@@ -72,9 +72,7 @@ std::vector<const Call*> wrapped_convolutions(const ClassDef& def) {
                               outer != nullptr && outer->call() != nullptr;
     if (!is_attribute || !is_convolution(*call)) continue;
     const Layer* layer = def.layer(target->word());
-    const bool is_known =
-        layer != nullptr && layer->made_by != nullptr && is_convolution(*layer->made_by);
-    if (!is_known) wrapped.push_back(call);
+    if (layer == nullptr || !is_convolution(*layer->made_by)) wrapped.push_back(call);
   }
   return wrapped;
 }
@@ -82,9 +80,7 @@ std::vector<const Call*> wrapped_convolutions(const ClassDef& def) {
 // Queries and keys from convolutions that narrow them, or beside a discriminator: attention of one
 // head over a small map of an image.
 bool is_over_image(const SourceFacts& facts, const ClassDef& def, ProgramQuestion& is_gan) {
-  const auto is_made = [](const Layer& layer) {
-    return layer.made_by != nullptr && is_convolution(*layer.made_by);
-  };
+  const auto is_made = [](const Layer& layer) { return is_convolution(*layer.made_by); };
   const auto wrapped = wrapped_convolutions(def);
   if (std::ranges::none_of(def.layers, is_made) && wrapped.empty()) return false;
   const bool is_narrowed =
@@ -185,7 +181,6 @@ bool is_part_of_forward(const SourceFacts& facts, const FunctionDef& function,
 bool is_for_images(const SourceFacts& facts, const Layer& layer) {
   constexpr int kKernelPosition = 2;
   constexpr std::int64_t kWindow = 3;
-  if (layer.made_by == nullptr) return false;
   const Call& made = *layer.made_by;
   if (is_one_of(made.name,
                 {"torch.nn.GroupNorm", "torch.nn.BatchNorm2d", "torch.nn.BatchNorm3d"})) {

@@ -88,7 +88,7 @@ void check_settings(const SourceFacts& facts, std::vector<Finding>& findings) {
 // os.environ["TORCHDYNAMO_DISABLE"] = "1"
 bool switches_off(const SourceFacts& facts, const Statement& statement) {
   const Expr* target = statement.target;
-  if (statement.kind != StatementKind::assignment || target == nullptr) return false;
+  if (statement.kind != StatementKind::assignment) return false;
   if (target->kind != ExprKind::subscript || target->children().size() != 2) return false;
   const std::string_view key = target->children()[1]->word();
   if (key != "TORCHDYNAMO_DISABLE" && key != "TORCH_COMPILE_DISABLE") return false;

@@ -173,9 +173,9 @@ Finding finding_for(const Program& program, const std::vector<Biased>& layers) {
 // `if isinstance(m, nn.BatchNorm2d): m.eval()`, `if m.__class__.__name__.find("BatchNorm") != -1:`
 bool switches_norm(const Call& call) {
   const Expr* norm = call.method == "eval" ? call.receiver : nullptr;
-  const Statement* test = call.statement == nullptr ? nullptr : call.statement->parent;
+  const Statement* test = call.statement->parent;
   const bool is_under_test = norm != nullptr && norm->kind == ExprKind::name && test != nullptr &&
-                             test->kind == StatementKind::if_ && test->value != nullptr &&
+                             test->kind == StatementKind::if_ &&
                              test->body.data() == call.statement->block.data();
   return is_under_test && contains_any(call.file->slice(test->value->range), {"BatchNorm"}) &&
          test->value->word() != "not";
@@ -238,8 +238,7 @@ bool holds_module(const ClassDef& whole, const ClassDef& part, int depth = 0) {
   constexpr int kMaxDepth = 4;
   if (&whole == &part) return true;
   return depth < kMaxDepth && std::ranges::any_of(whole.layers, [&](const Layer& layer) {
-           const ClassDef* inner =
-               layer.made_by == nullptr ? nullptr : layer.made_by->expr->type->class_def;
+           const ClassDef* inner = layer.made_by->expr->type->class_def;
            return inner != nullptr && holds_module(*inner, part, depth + 1);
          });
 }

@@ -47,7 +47,7 @@ bool is_open(const SourceFacts& facts, const Guard& guard) {
       guard.kind != GuardKind::debug) {
     return true;
   }
-  if (guard.expr != nullptr && guard.expr->statement != nullptr) {
+  if (guard.expr != nullptr) {
     const std::string_view asked = guard.expr->statement->file->slice(guard.expr->range);
     // One way or the other, by how the program is started.
     if (contains_any(asked, {"distributed", "multiprocessing", "world_size"})) return true;

@@ -85,7 +85,7 @@ bool is_one_or_depthwise(const Expr& groups, int depth = 0) {
   if (divisor != nullptr) return divisor->method == "gcd";
   if (groups.kind == ExprKind::boolean) return true;
   if (groups.kind == ExprKind::integer) return groups.word() == "1";
-  const FunctionDef* function = groups.statement == nullptr ? nullptr : groups.statement->function;
+  const FunctionDef* function = groups.statement->function;
   const bool is_parameter = groups.kind == ExprKind::name && groups.binding() == nullptr;
   if (!is_parameter || function == nullptr || depth > kMostHops) return false;
   const auto found = std::ranges::find(function->parameters, groups.word(), &Parameter::name);

@@ -60,7 +60,7 @@ using namespace source;
 // `if args.seed is not None:` or `if args.seed:`, where the seed comes from a settings file.
 bool asks_for_seed(const SourceFacts& facts, const Statement& statement) {
   const Statement* test = statement.parent;
-  if (test == nullptr || test->kind != StatementKind::if_ || test->value == nullptr) return false;
+  if (test == nullptr || test->kind != StatementKind::if_) return false;
   if (test->body.data() != statement.block.data()) return false;  // in the else
   const Expr* asked = test->value;
   if (asked->kind == ExprKind::comparison && asked->word() == "is not")

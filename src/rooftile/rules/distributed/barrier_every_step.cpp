@@ -40,7 +40,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<const Call*> barriers = facts.calls({"torch.distributed.barrier"});
   for (const Call* call : facts.method_calls("wait_for_everyone")) barriers.push_back(call);
   for (const Call* call : barriers) {
-    if (call->statement == nullptr || !is_in_step_loop(facts, *call)) continue;
+    if (!is_in_step_loop(facts, *call)) continue;
     Fix fix{"Remove it: the exchange of gradients already keeps the processes together",
             Exactness::bit_exact};
     if (call->statement->value == call->expr) add_edit(remove_statement(*call->statement), fix);

@@ -121,7 +121,6 @@ bool is_for_several(const SourceFacts& facts, const Call& call) {
 // The call may run what the wrapper made, also moved or switched.
 bool may_run(const SourceFacts& facts, const Call& call, const Call& wrap) {
   using script::SourceStep;
-  if (call.expr->children().empty()) return false;
   return script::find_source(facts, *call.expr->children().front(), [&](const Expr& part) {
     if (&part == wrap.expr) return SourceStep::found;
     if (part.kind == ExprKind::attribute && part.word() == "module") return SourceStep::stop;

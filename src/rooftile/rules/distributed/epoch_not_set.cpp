@@ -41,10 +41,9 @@ time says what there is to gain.
 using namespace source;
 
 bool is_for_evaluation(const Call& sampler) {
-  const Statement* statement = sampler.statement;
   std::string words(sampler.file->slice(sampler.expr->range));
-  if (statement != nullptr && statement->target != nullptr) {
-    words += statement->file->slice(statement->target->range);
+  if (sampler.statement->target != nullptr) {
+    words += sampler.file->slice(sampler.statement->target->range);
   }
   words = lower(words);
   for (const std::string_view word : {"val", "test", "eval", "infer"}) {
@@ -62,10 +61,9 @@ bool is_beside_training(const SourceFacts& facts, const Call& sampler) {
 
 // Under `if split == "train":`.
 bool is_in_training_branch(const SourceFacts& facts, const Call& sampler) {
-  return sampler.statement != nullptr &&
-         std::ranges::any_of(guards_on_ways(facts, *sampler.statement), [](const Guard& guard) {
-           return guard.kind == GuardKind::training && !guard.negated;
-         });
+  return std::ranges::any_of(guards_on_ways(facts, *sampler.statement), [](const Guard& guard) {
+    return guard.kind == GuardKind::training && !guard.negated;
+  });
 }
 
 // Written in the call of an evaluation's loader, or in a function that makes one by its name.
@@ -82,8 +80,7 @@ bool stands_in_evaluation(const SourceFacts& facts, const Call& sampler) {
 bool serves_evaluation(const SourceFacts& facts, const Call& sampler) {
   if (stands_in_evaluation(facts, sampler)) return true;
   if (is_in_training_branch(facts, sampler)) return false;
-  const std::string_view name =
-      sampler.statement == nullptr ? std::string_view() : last_name(sampler.statement->target);
+  const std::string_view name = last_name(sampler.statement->target);
   if (name.empty()) return false;
   bool serves = false;
   for (const Call* loader : facts.constructions(TypeKind::loader)) {

@@ -37,7 +37,7 @@ const Statement* micro_batch_loop_around(const Call& call, const Call& step, con
     if (outer->kind == StatementKind::function) return nullptr;
     if (outer->loop == nullptr) continue;
     if (around != nullptr && is_within(*around->statement, *outer)) return nullptr;
-    if (step.statement != nullptr && is_within(*step.statement, *outer)) return nullptr;
+    if (is_within(*step.statement, *outer)) return nullptr;
     const auto calls = calls_inside(*outer);
     // The step may be in another function, that of a wrapper around the optimizer too.
     const auto steps = [](const Call* one) {
@@ -76,8 +76,7 @@ struct Accumulation {
 
 // `if update_gradients:` of a parameter that each caller passes True for, or leaves at True.
 bool is_true_for_all(const SourceFacts& facts, const Expr& condition) {
-  const FunctionDef* function =
-      condition.statement == nullptr ? nullptr : condition.statement->function;
+  const FunctionDef* function = condition.statement->function;
   const bool is_open = condition.kind == ExprKind::name && condition.binding() == nullptr;
   if (!is_open || function == nullptr || function->callers.empty()) return false;
   const auto parameter =
@@ -172,7 +171,7 @@ bool counts_several(const SourceFacts& facts, const Expr& condition, const State
 bool accumulates_by_default(const SourceFacts& facts, const Statement& test) {
   if (test.kind != StatementKind::if_ || counts_several(facts, *test.value, test)) return true;
   return std::ranges::any_of(script::origins(facts, *test.value), [&](const Expr* passed) {
-    return passed->statement != nullptr && counts_several(facts, *passed, *passed->statement);
+    return counts_several(facts, *passed, *passed->statement);
   });
 }
 

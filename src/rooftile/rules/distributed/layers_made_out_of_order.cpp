@@ -53,8 +53,8 @@ std::vector<std::size_t> order_of_uses(const ClassDef& def) {
   std::vector<std::size_t> order;
   for (const LayerUse& use : def.forward) {
     const Layer* layer = use.layer;
-    const bool is_plain = layer != nullptr && !layer->conditional && !layer->repeated &&
-                          uses.at(layer) == 1 && layer->made_by != nullptr;
+    const bool is_plain =
+        layer != nullptr && !layer->conditional && !layer->repeated && uses.at(layer) == 1;
     if (!is_plain) continue;
     const Type& type = *layer->made_by->expr->type;
     if (type.is(TypeKind::loss) || has_no_weights(type)) continue;

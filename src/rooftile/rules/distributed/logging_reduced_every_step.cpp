@@ -144,7 +144,7 @@ bool keeps_for_training(const FunctionDef* function) {
 
 // args.loss_buffer_size
 bool is_setting(const Expr* expr) {
-  while (expr->kind == ExprKind::attribute && !expr->children().empty()) expr = expr->children()[0];
+  while (expr->kind == ExprKind::attribute) expr = expr->children()[0];
   return expr->kind == ExprKind::name &&
          contains_any(expr->word(), {"arg", "opt", "cfg", "conf", "hparams"}) &&
          !contains(expr->word(), "optim");
@@ -212,7 +212,6 @@ bool is_given_to_backward(const Call& exchange, int depth) {
 // Whether what the call gives, or changes in place, reaches a backward below in the same function,
 // or in one that gets it from there.
 bool reaches_backward(const Call& exchange, int depth) {
-  if (exchange.statement == nullptr) return true;
   if (exchange.statement->kind == StatementKind::return_) return false;
   std::vector<std::string_view> names;
   if (exchange.statement->target != nullptr) {
@@ -234,7 +233,7 @@ bool reaches_backward(const Call& exchange, int depth) {
       if (is_backward && uses_any(call->expr, names)) return true;
     }
     const bool derives = next->kind == StatementKind::assignment && uses_any(next->value, names);
-    if (derives && next->target != nullptr) add_names(next->target, names);
+    if (derives) add_names(next->target, names);
   }
   return false;
 }

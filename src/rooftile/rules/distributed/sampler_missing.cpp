@@ -74,7 +74,7 @@ bool is_split_by_rank(const Call& loader) {
   };
   if (has_word(loader.file->slice(loader.expr->range))) return true;
   const Expr* dataset = dataset_of(loader);
-  if (dataset == nullptr || dataset->statement == nullptr) return true;
+  if (dataset == nullptr) return true;
   const File& file = *dataset->statement->file;
   if (has_word(file.slice(dataset->range))) return true;
   const ClassDef* def = dataset->type->class_def;

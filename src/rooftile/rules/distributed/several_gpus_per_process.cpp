@@ -47,7 +47,7 @@ bool is_plain_move(const Call* call) {
 // `self.net.cuda()` above `self.net = DistributedDataParallel(self.net)` in its block.
 bool is_moved_above(const Call& call, const Expr& model) {
   const bool is_variable = model.kind == ExprKind::name || model.kind == ExprKind::attribute;
-  if (!is_variable || call.statement == nullptr) return false;
+  if (!is_variable) return false;
   const std::string_view text = call.file->slice(model.range);
   return std::ranges::any_of(before(*call.statement), [&](const Statement* above) {
     const Call* moved = above->value == nullptr ? nullptr : above->value->call();

@@ -54,9 +54,7 @@ bool has_comment(const Call& call, const Argument& search) {
   const std::size_t begin = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
   const std::size_t end = std::min(text.find('\n', at), text.size());
   if (text.substr(begin, end - begin).find('#') != std::string_view::npos) return true;
-  const std::size_t statement =
-      call.statement != nullptr ? call.statement->range.begin : call.expr->range.begin;
-  return is_below_comment(text, begin) || is_below_comment(text, statement);
+  return is_below_comment(text, begin) || is_below_comment(text, call.statement->range.begin);
 }
 
 bool has_branches(const ClassDef& def) {
@@ -72,7 +70,6 @@ bool has_branches(const ClassDef& def) {
 
 // A softmax or a loss without weights: nothing that DDP would look for.
 bool keeps_weights(const Layer& layer) {
-  if (layer.made_by == nullptr) return true;
   const Type& type = *layer.made_by->expr->type;
   return !type.is(TypeKind::loss) && !has_no_weights(type);
 }
@@ -93,7 +90,7 @@ bool has_unused_layers(const ClassDef& def) {
 // nothing that the function sets it to has the teacher inside.
 bool freezes_another(const Statement& freeze, const Expr& wrapped) {
   const Statement* loop = loop_around(&freeze);
-  const Call* over = loop == nullptr || loop->value == nullptr ? nullptr : loop->value->call();
+  const Call* over = loop == nullptr ? nullptr : loop->value->call();
   const bool is_plain = over != nullptr && over->method == "parameters" &&
                         over->receiver != nullptr && over->receiver->kind == ExprKind::name &&
                         wrapped.kind == ExprKind::name && freeze.file == wrapped.statement->file &&
@@ -127,7 +124,7 @@ bool is_apart_from(const Expr& frozen, const Expr& wrapped, const File& file) {
 bool freezes_what_others_pass(const Statement& freeze, const Expr& wrapped) {
   const FunctionDef* helper = freeze.function;
   const Statement* loop = loop_around(&freeze);
-  const Call* over = loop == nullptr || loop->value == nullptr ? nullptr : loop->value->call();
+  const Call* over = loop == nullptr ? nullptr : loop->value->call();
   const bool is_plain = helper != nullptr && !helper->callers.empty() && over != nullptr &&
                         over->method == "parameters" && over->receiver != nullptr &&
                         over->receiver->kind == ExprKind::name &&

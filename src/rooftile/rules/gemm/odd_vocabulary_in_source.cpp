@@ -73,7 +73,7 @@ bool is_only_loaded(const Call& call) {
 const Expr* written_size(const Value& value) {
   const Expr* written = value.found;
   const bool is_number = written != nullptr && written->kind == ExprKind::integer;
-  return is_number && written->statement != nullptr ? written : nullptr;
+  return is_number ? written : nullptr;
 }
 
 // The same number elsewhere in the file: it may be what a run takes in place of the default.
@@ -172,8 +172,7 @@ bool is_unused_default(const SourceFacts& facts, const Value& value) {
 // layer is not run.
 bool is_run(const SourceFacts& facts, const Call& layer) {
   const ClassDef* def = layer.function == nullptr ? nullptr : layer.function->class_def;
-  const std::string_view attribute =
-      layer.statement == nullptr ? "" : last_name(layer.statement->target);
+  const std::string_view attribute = last_name(layer.statement->target);
   if (def == nullptr || attribute.empty()) return true;
   bool is_used = false;
   for (const FunctionDef* method : def->methods) {

@@ -44,13 +44,12 @@ int parameter_index(const FunctionDef& function, std::string_view name) {
 // `if key is None: key = query`: the assignment.
 bool fills_in(const Statement& statement, std::string_view parameter) {
   const Statement* outer = statement.parent;
-  if (outer == nullptr || outer->kind != StatementKind::if_ || outer->value == nullptr)
-    return false;
+  if (outer == nullptr || outer->kind != StatementKind::if_) return false;
   const Expr& asked = *outer->value;
   const bool asks_none = asked.kind == ExprKind::comparison && asked.word() == "is" &&
                          asked.children().size() == 2 && asked.children()[0]->word() == parameter &&
                          asked.children()[1]->kind == ExprKind::none;
-  return asks_none && statement.kind == StatementKind::assignment && statement.target != nullptr &&
+  return asks_none && statement.kind == StatementKind::assignment &&
          statement.target->kind == ExprKind::name && statement.target->word() == parameter &&
          outer->otherwise.empty();
 }
@@ -138,13 +137,12 @@ bool has_same_sizes(const Call& a, const Call& b) {
 }
 
 bool is_made_in_both_branches(const ClassDef& def, const Layer& layer) {
-  const Statement* test = layer.statement == nullptr ? nullptr : layer.statement->parent;
+  const Statement* test = layer.statement->parent;
   if (test == nullptr || test->kind != StatementKind::if_) return false;
   const bool is_in_body = layer.statement->block.data() == test->body.data();
   return std::ranges::any_of(def.layers, [&](const Layer& other) {
-    return other.attribute == layer.attribute && other.made_by != nullptr &&
-           makes_linear(*other.made_by) && other.statement->parent == test &&
-           layer.made_by != nullptr && has_same_sizes(*other.made_by, *layer.made_by) &&
+    return other.attribute == layer.attribute && makes_linear(*other.made_by) &&
+           other.statement->parent == test && has_same_sizes(*other.made_by, *layer.made_by) &&
            (other.statement->block.data() == test->body.data()) != is_in_body;
   });
 }
@@ -172,10 +170,7 @@ std::vector<Projection> layers_of(const SourceFacts& facts, const ClassDef& def)
 
 // self.w = nn.Parameter(…)
 bool is_parameter(const ClassDef& def, const Expr& expr) {
-  if (expr.kind != ExprKind::attribute || expr.children().empty() ||
-      expr.children()[0]->word() != "self") {
-    return false;
-  }
+  if (expr.kind != ExprKind::attribute || expr.children()[0]->word() != "self") return false;
   const FunctionDef* init = def.method("__init__");
   return init != nullptr && std::ranges::any_of(init->calls, [&](const Call* call) {
            const Expr* target = call->statement->target;

@@ -45,8 +45,8 @@ const Statement* shrinks_batch(const Statement& handler) {
   const Statement* found = nullptr;
   if (!is_handler) return found;
   for_statements(handler.body, [&](const Statement& each) {
-    const bool sets = each.kind == StatementKind::assignment && each.target != nullptr &&
-                      contains(lower(last_name(each.target)), "batch");
+    const bool sets =
+        each.kind == StatementKind::assignment && contains(lower(last_name(each.target)), "batch");
     const bool divides = each.word == "//=" || (each.value != nullptr && each.word == "=" &&
                                                 each.value->kind == ExprKind::binary &&
                                                 is_one_of(each.value->word(), {"//", "-"}));

@@ -171,9 +171,7 @@ bool is_for_others(const source::SourceFacts& facts, const source::Call& loader)
   if (source::is_for_evaluation(facts, loader)) return true;
   for (const source::Statement* each = loader.statement; each != nullptr; each = each->parent) {
     const source::Statement* test = each->parent;
-    if (test == nullptr || test->kind != source::StatementKind::if_ || test->value == nullptr) {
-      continue;
-    }
+    if (test == nullptr || test->kind != source::StatementKind::if_) continue;
     const bool is_else = test->body.data() != each->block.data();
     if (is_else && contains(source::last_name(test->value), "train")) return true;
   }
@@ -245,9 +243,7 @@ const source::Expr* copied_value(const source::SourceFacts& facts, const source:
 // `for batch in loader:`, `for i, batch in enumerate(loader):`: the whole of what the loader gives.
 bool is_whole_batch(const source::Expr& value) {
   const source::Statement* loop = value.kind == source::ExprKind::name ? value.binding() : nullptr;
-  if (loop == nullptr || loop->kind != source::StatementKind::for_ || loop->target == nullptr) {
-    return false;
-  }
+  if (loop == nullptr || loop->kind != source::StatementKind::for_) return false;
   const source::Expr* target = loop->target;
   const source::Expr* over = loop->value;
   while (over != nullptr && over->call() != nullptr && over->call()->target == nullptr &&

@@ -43,7 +43,7 @@ bool is_host_device(const Expr* expr) {
 
 // The variable that the asynchronous copy fills; empty for other calls.
 std::string_view filled_variable(const SourceFacts& facts, const Call& call) {
-  if (!facts.argument(call, "non_blocking", 1).is_true() || call.statement == nullptr) return {};
+  if (!facts.argument(call, "non_blocking", 1).is_true()) return {};
   if (call.method == "copy_") {
     const bool from_gpu = !call.arguments.empty() && is_gpu_value(call.arguments.front().value);
     const bool to_host = call.receiver_type().is(TypeKind::tensor) &&

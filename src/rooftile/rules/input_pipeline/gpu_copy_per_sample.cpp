@@ -117,7 +117,7 @@ bool is_done_per_sample(const SourceFacts& facts, const Call& call) {
   for (const Expr* outer = call.expr->parent; outer != nullptr; outer = outer->parent) {
     if (outer->kind != ExprKind::comprehension) continue;
     for (const Expr* clause : outer->children()) {
-      const bool is_loop = clause->kind == ExprKind::for_clause && !clause->children().empty();
+      const bool is_loop = clause->kind == ExprKind::for_clause;
       if (is_loop && goes_over_samples(facts, clause->children().back())) return true;
     }
   }

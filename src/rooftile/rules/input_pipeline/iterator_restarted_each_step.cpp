@@ -46,7 +46,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* call : facts.calls("next")) {
     const Call* inner = iterated_loader(*call);
-    if (inner == nullptr || call->statement == nullptr || !is_in_step_loop(facts, *call)) continue;
+    if (inner == nullptr || !is_in_step_loop(facts, *call)) continue;
     const Expr* loader = inner->arguments.front().value;
     if (loader->call() != nullptr) continue;
     const std::string name = code_text(*call->file, loader);

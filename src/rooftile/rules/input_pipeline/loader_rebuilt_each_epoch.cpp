@@ -93,7 +93,7 @@ bool sets_variable(std::span<const Statement* const> block, std::string_view nam
   for_statements(block, [&](const Statement& statement) {
     const bool binds =
         statement.kind == StatementKind::assignment || statement.kind == StatementKind::for_;
-    if (sets || !binds || statement.target == nullptr) return;
+    if (sets || !binds) return;
     visit(statement.target, [&](const Expr& part) {
       const bool is_variable = part.kind == ExprKind::name && part.word() == name;
       sets = sets || is_variable;
@@ -194,12 +194,12 @@ bool is_done_once(const Call& loader, const Statement& loop) {
   const Statement* below = nullptr;
   for (const Statement* at = loader.statement; at != nullptr && at != &loop; at = at->parent) {
     const Statement* branch = std::exchange(below, at);
-    if (at->kind != StatementKind::if_ || at->value == nullptr) continue;
+    if (at->kind != StatementKind::if_) continue;
     if (branch != nullptr && is_in_body(*branch, *at) && picks_one_pass(*at->value, loop))
       return true;
     const bool sets = any_statement(at->body, [&](const Statement& inner) {
-      const bool is_flag = inner.kind == StatementKind::assignment && inner.target != nullptr &&
-                           inner.value != nullptr && inner.value->kind == ExprKind::boolean;
+      const bool is_flag = inner.kind == StatementKind::assignment && inner.value != nullptr &&
+                           inner.value->kind == ExprKind::boolean;
       return is_flag && uses_variable(at->value, last_name(inner.target));
     });
     if (sets) return true;
@@ -221,7 +221,7 @@ bool is_changed_inside(const Expr* dataset, const Statement& loop) {
 // `for epoch in range(3)`: the workers start a few times in all.
 bool has_few_epochs(const SourceFacts& facts, const Statement& loop) {
   constexpr std::int64_t kFew = 10;
-  const Call* range = loop.value == nullptr ? nullptr : resolved(loop.value)->call();
+  const Call* range = resolved(loop.value)->call();
   if (range == nullptr || range->name != "range" || range->arguments.empty()) return false;
   const std::size_t last = range->arguments.size() == 1 ? 0 : 1;
   const Value epochs = facts.value(range->arguments[last].value);

@@ -52,7 +52,6 @@ using namespace source;
 
 // Made again for each move: in the same loop, or the same statement.
 bool is_in_same_loop(const Call& maker, const Call& move) {
-  if (maker.statement == nullptr || move.statement == nullptr) return false;
   const auto loop_of = [](const Statement* statement) {
     while (statement != nullptr && statement->loop == nullptr) statement = statement->parent;
     return statement;
@@ -109,21 +108,21 @@ bool is_used_on_host(const SourceFacts& facts, const Call& maker, const Call& mo
 
 // `Tensor(np.random.normal(…))` copies to the GPU without a call that says so.
 const Call* moving_maker(const SourceFacts& facts, const Call& call) {
-  if (call.expr->children().empty() || !is_gpu_class(*call.expr->children()[0])) return nullptr;
+  if (!is_gpu_class(*call.expr->children()[0])) return nullptr;
   if (!is_legacy_class(*call.expr->children()[0])) return nullptr;
   return makes_on_host(facts, call) && !has_only_sizes(call) ? &call : nullptr;
 }
 
 // A variable of whose shape, size or device its function asks.
 bool is_used_as_tensor(const Expr& name) {
-  const FunctionDef* function = name.statement == nullptr ? nullptr : name.statement->function;
+  const FunctionDef* function = name.statement->function;
   if (name.kind != ExprKind::name || function == nullptr) return false;
   bool is_used = false;
   for_statements(function->body, [&](const Statement& statement) {
     if (is_used) return;
     for_own_expressions(statement, [&](const Expr* expr) {
       visit(expr, [&](const Expr& part) {
-        const bool asks = part.kind == ExprKind::attribute && !part.children().empty() &&
+        const bool asks = part.kind == ExprKind::attribute &&
                           is_one_of(part.word(), {"shape", "size", "device", "is_cuda", "dim",
                                                   "unsqueeze", "masked_fill"});
         is_used = is_used || (asks && part.children()[0]->kind == ExprKind::name &&
@@ -222,7 +221,7 @@ const Expr* kept_in(const Statement& made) {
   for (const Statement* next : after(made)) {
     const bool keeps = next->kind == StatementKind::assignment && next->value != nullptr &&
                        next->value->kind == ExprKind::name &&
-                       next->value->word() == target->word() && next->target != nullptr &&
+                       next->value->word() == target->word() &&
                        next->target->kind == ExprKind::attribute;
     if (keeps) return next->target;
   }
@@ -231,7 +230,7 @@ const Expr* kept_in(const Statement& made) {
 
 // `if self.mask is None: self.mask = torch.ones(n).cuda()`: made once and kept.
 bool is_kept_for_later(const Call& call) {
-  const Expr* target = call.statement == nullptr ? nullptr : kept_in(*call.statement);
+  const Expr* target = kept_in(*call.statement);
   if (target == nullptr || target->kind != ExprKind::attribute) return false;
   for (const Statement* each = call.statement; each != nullptr; each = each->parent) {
     const Statement* outer = each->parent;
@@ -249,7 +248,7 @@ bool is_kept_for_later(const Call& call) {
 bool asks_for_host_tensor(const Call& call) {
   for (const Statement* each = call.statement; each != nullptr; each = each->parent) {
     const Statement* outer = each->parent;
-    if (outer == nullptr || outer->kind != StatementKind::if_ || outer->value == nullptr) continue;
+    if (outer == nullptr || outer->kind != StatementKind::if_) continue;
     const Expr& asked = *outer->value;
     const bool is_test = asked.kind == ExprKind::attribute && asked.word() == "is_cuda";
     if (is_test && asked.children()[0]->type->is(TypeKind::tensor) &&
@@ -479,7 +478,6 @@ Finding finding_for(const SourceFacts& facts, const Call& maker, const Call& mov
 
 // An evaluation or sampling takes far fewer steps than the training.
 bool is_in_training_step(const SourceFacts& facts, const Call& call) {
-  if (call.statement == nullptr) return false;
   return is_hot(facts, call) || any_way(facts, call, [](const Way& way) {
            const bool is_forward =
                way.is_open() && way.passes_forward && !(way.gradients_off && way.forward_is_off);

@@ -70,7 +70,7 @@ using namespace source;
 
 // `# pinning is broken with this sampler` on the line that sets the value, or above it.
 bool has_note(const Expr* set) {
-  if (set == nullptr || set->statement == nullptr) return false;
+  if (set == nullptr) return false;
   const std::string_view text = set->statement->file->text;
   const std::size_t begin = text.rfind('\n', set->range.begin) + 1;
   const std::size_t end = std::min(text.find('\n', set->range.end), text.size());
@@ -93,8 +93,7 @@ bool is_explained(const Call& loader, const Value& pinned) {
 bool is_own_options(const Argument& argument, const FunctionDef& function) {
   const Expr* starred = argument.value;
   const Parameter& last = function.parameters.back();
-  return starred->kind == ExprKind::starred && starred->word() == "**" &&
-         !starred->children().empty() && last.double_starred &&
+  return starred->kind == ExprKind::starred && starred->word() == "**" && last.double_starred &&
          starred->children()[0]->word() == last.name;
 }
 

@@ -165,7 +165,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
            Exactness::exact_arithmetic});
       finding.evidence = {Evidence::published("on CUDA it causes host-device synchronization",
                                               "PyTorch documentation, torch.nonzero")};
-      if (call->statement != nullptr) add_step(facts, *call->statement, finding);
+      add_step(facts, *call->statement, finding);
       findings.push_back(std::move(finding));
     }
   }

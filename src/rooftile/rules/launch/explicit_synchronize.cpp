@@ -58,7 +58,7 @@ bool is_near_clock(const Statement& statement) {
 bool is_in_timed_block(const Statement& statement) {
   for (const Statement* at = statement.parent; at != nullptr; at = at->parent) {
     const bool is_timed = std::ranges::any_of(at->items, [](const WithItem& item) {
-      const Call* made = item.context == nullptr ? nullptr : item.context->call();
+      const Call* made = item.context->call();
       return made != nullptr && contains_any(lower(made->method), {"time", "clock", "stopwatch"});
     });
     if (is_timed) return true;
@@ -71,9 +71,8 @@ bool waits_for_clock(const Call& call) {
   const FunctionDef* function = call.function;
   if (function == nullptr || function->callers.empty()) return false;
   return function->calls.size() == 1 &&
-         std::ranges::all_of(function->callers, [](const Call* caller) {
-           return caller->statement != nullptr && is_near_clock(*caller->statement);
-         });
+         std::ranges::all_of(function->callers,
+                             [](const Call* caller) { return is_near_clock(*caller->statement); });
 }
 
 bool follows_async_copy(const Statement& statement) {
@@ -103,7 +102,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     // That of an own class is judged by what it does.
     if (is_for_gradients(*call) || call->target != nullptr) continue;
     if (!call->arguments.empty() && call->name != "torch.cuda.synchronize") continue;
-    if (call->statement == nullptr || is_timing_function(call->function)) continue;
+    if (is_timing_function(call->function)) continue;
     if (is_near_clock(*call->statement) || follows_async_copy(*call->statement)) continue;
     if (waits_for_clock(*call) || is_in_timed_block(*call->statement)) continue;
     if (!is_in_step_loop(facts, *call)) continue;

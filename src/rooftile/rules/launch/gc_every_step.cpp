@@ -35,7 +35,7 @@ using namespace source;
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const Call* call : launched_calls(facts, {"gc.collect"})) {
-    if (!is_in_step_loop(facts, *call) || call->statement == nullptr) continue;
+    if (!is_in_step_loop(facts, *call)) continue;
     Fix fix{"Remove it, or call it once per epoch: tensors are freed by their reference counts",
             Exactness::bit_exact};
     if (call->statement->value == call->expr) add_edit(remove_statement(*call->statement), fix);

@@ -201,7 +201,7 @@ template <class Takes>
 bool feeds_later(const Expr& read, const Takes& takes) {
   const Statement* set = read.statement;
   const bool is_kept = set != nullptr && set->kind == StatementKind::assignment &&
-                       set->target != nullptr && set->target->kind == ExprKind::name;
+                       set->target->kind == ExprKind::name;
   if (!is_kept) return false;
   return std::ranges::any_of(after(*set), [&](const Statement* later) {
     return std::ranges::any_of(calls_inside(*later), [&](const Call* call) {
@@ -232,9 +232,9 @@ bool gives_size(const Expr& read) {
 // `counts[int(t * 10)]` of a dictionary, in which no tensor can be looked up.
 bool is_dictionary(const SourceFacts& facts, const Expr& holder) {
   return std::ranges::any_of(script::origins(facts, holder), [](const Expr* origin) {
-    const bool is_made = origin->statement != nullptr && origin->kind == ExprKind::comprehension;
     return origin->kind == ExprKind::dict ||
-           (is_made && origin->statement->file->slice(origin->range).starts_with('{'));
+           (origin->kind == ExprKind::comprehension &&
+            origin->statement->file->slice(origin->range).starts_with('{'));
   });
 }
 
@@ -254,7 +254,7 @@ bool goes_back(const SourceFacts& facts, const HostRead& read) {
 // The variable that keeps what is read, `start = int(self.pointer)`; empty without one.
 std::string_view kept_as(const HostRead& read) {
   const Statement& set = *read.statement;
-  const bool is_kept = set.kind == StatementKind::assignment && set.target != nullptr &&
+  const bool is_kept = set.kind == StatementKind::assignment &&
                        set.target->kind == ExprKind::name && set.word == "=";
   return is_kept ? set.target->word() : std::string_view();
 }
@@ -292,8 +292,8 @@ bool is_pointer(const HostRead& read) {
     if (call.receiver == nullptr && call.arguments.size() != 1) return false;
     value = call.receiver != nullptr ? call.receiver : call.arguments.front().value;
   }
-  const bool is_member = value->kind == ExprKind::attribute && !value->children().empty() &&
-                         value->children().front()->word() == "self";
+  const bool is_member =
+      value->kind == ExprKind::attribute && value->children().front()->word() == "self";
   if (variable.empty() || !is_member) return false;
   return std::ranges::any_of(after(*read.statement), [&](const Statement* later) {
     const bool found = any_part(*later, [&](const Expr& part) {

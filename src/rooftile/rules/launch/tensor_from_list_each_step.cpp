@@ -49,7 +49,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     finding.evidence = {Evidence::published(
         "copies from unpinned memory block the host",
         "PyTorch tutorial, A guide on good usage of non_blocking and pin_memory()")};
-    if (call->statement != nullptr) add_step(facts, *call->statement, finding);
+    add_step(facts, *call->statement, finding);
     findings.push_back(std::move(finding));
   }
   return findings;

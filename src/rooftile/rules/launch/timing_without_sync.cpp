@@ -95,17 +95,16 @@ bool has_wait(const Interval& interval) { return std::ranges::any_of(interval, &
 
 // `self.model(x)`, also where nothing shows what the model is.
 bool is_named_model(const Call& call) {
-  const Expr* callee = call.expr->children().empty() ? nullptr : call.expr->children().front();
-  return call.target == nullptr && callee != nullptr && callee->type->is(TypeKind::unknown) &&
+  const Expr* callee = call.expr->children().front();
+  return call.target == nullptr && callee->type->is(TypeKind::unknown) &&
          is_one_of(last_name(callee), {"model", "net", "network"});
 }
 
 // Not a loss, which is little work.
 bool is_network(const Call& call) {
-  const Expr* callee = call.expr->children().empty() ? nullptr : call.expr->children().front();
-  const bool is_loss =
-      callee != nullptr && (callee->type->is(TypeKind::loss) ||
-                            contains_any(lower(last_name(callee)), {"loss", "criterion"}));
+  const Expr* callee = call.expr->children().front();
+  const bool is_loss = callee->type->is(TypeKind::loss) ||
+                       contains_any(lower(last_name(callee)), {"loss", "criterion"});
   return !is_loss && (call.name == "torch.nn.Module.__call__" || is_named_model(call));
 }
 
@@ -256,7 +255,7 @@ Interval between(const SourceFacts& facts, const Statement& start, const Stateme
 // Printed, returned, passed on, or kept in a variable that is read.
 bool is_used(const Expr& part) {
   const Statement& statement = *part.statement;
-  if (statement.kind != StatementKind::assignment || statement.target == nullptr) return true;
+  if (statement.kind != StatementKind::assignment) return true;
   if (statement.target->kind != ExprKind::name || statement.value != &part) return true;
   const std::string_view name = statement.target->word();
   for (const Statement* other : statement.file->statements) {
@@ -322,8 +321,8 @@ std::optional<Untimed> untimed_work(const SourceFacts& facts, const Expr& part,
   const Statement* loop = step_loop_around(start);
   const Expr* now = resolved(part.children()[0]);
   // `print(t3 - t2)` behind the loop tells of its last pass.
-  const bool is_behind = loop != nullptr && !is_within(*part.statement, *loop) &&
-                         now->statement != nullptr && follows_gpu_work(*now->statement);
+  const bool is_behind =
+      loop != nullptr && !is_within(*part.statement, *loop) && follows_gpu_work(*now->statement);
   const Statement& last = is_behind ? *now->statement : *part.statement;
   const bool is_in_step =
       loop != nullptr ? is_within(last, *loop) : is_function_of_step(facts, start, last);
@@ -362,8 +361,8 @@ const Statement* set_again(const Expr& part, const Statement& loop) {
   const Statement* again = nullptr;
   bool is_only = !last_name(part.children()[1]).empty();
   for_statements(loop.body, [&](const Statement& statement) {
-    const bool sets = statement.kind == StatementKind::assignment && statement.target != nullptr &&
-                      file.slice(statement.target->range) == start;
+    const bool sets =
+        statement.kind == StatementKind::assignment && file.slice(statement.target->range) == start;
     if (!sets) return;
     is_only = is_only && again == nullptr && is_clock_read(statement.value) &&
               statement.range.begin > part.range.begin && is_on_each_pass(statement, loop);
@@ -408,7 +407,7 @@ bool is_untimed_pass(const SourceFacts& facts, const Expr& part, const Statement
 // A difference of clock reads that leaves out GPU work.
 std::optional<Untimed> untimed(const SourceFacts& facts, const Expr& part) {
   if (const Statement* start = started_at(part)) return untimed_work(facts, part, *start);
-  const Statement* loop = part.statement == nullptr ? nullptr : step_loop_around(*part.statement);
+  const Statement* loop = step_loop_around(*part.statement);
   const Statement* again = loop == nullptr ? nullptr : set_again(part, *loop);
   const bool is_untimed = again != nullptr && is_untimed_pass(facts, part, *again, *loop);
   return is_untimed ? std::optional(Untimed{again, nullptr}) : std::nullopt;

@@ -110,8 +110,7 @@ bool is_small(const SourceFacts& facts, const Call& list) {
   if (def == nullptr || def->layers.empty() || def->layers.size() >= kFewLayers) return false;
   return !may_hold_more(*def) &&
          std::none_of(def->layers.begin(), def->layers.end(), [](const Layer& layer) {
-           const bool is_plain =
-               layer.made_by != nullptr && layer.made_by->name.starts_with("torch.nn.");
+           const bool is_plain = layer.made_by->name.starts_with("torch.nn.");
            return layer.repeated || !is_plain;
          });
 }
@@ -230,7 +229,7 @@ bool has_multi_tensor_way(const Statement& loop) {
 // `for k, v in params.items():`, `for w in weights:`, weights by that name alone: numbers, or a few
 // tensors that are joined already, may have it too.
 bool may_be_numbers(const WeightList& list, const Statement& loop, const Statement& operation) {
-  const Call* over = loop.value == nullptr ? nullptr : loop.value->call();
+  const Call* over = loop.value->call();
   const bool is_table = over != nullptr && over->method == "items";
   const bool is_open =
       is_table || is_one_of(last_name(list.shown), {"weights", "grads", "gradients"});
@@ -274,7 +273,7 @@ bool reduces_weight(const Expr& part, const Expr& comprehension) {
   }
   bool is_of_weight = false;
   for (const Expr* clause : comprehension.children()) {
-    if (clause->kind != ExprKind::for_clause || clause->children().empty()) continue;
+    if (clause->kind != ExprKind::for_clause) continue;
     visit(clause->children()[0], [&](const Expr& target) {
       is_of_weight =
           is_of_weight || (target.kind == ExprKind::name && uses_variable(&part, target.word()));
@@ -289,7 +288,7 @@ const Expr* norms_in(const Statement& statement, WeightList& list) {
   const Expr* found = nullptr;
   const auto look = [&](const Expr& part) {
     if (found != nullptr || part.kind == ExprKind::lambda) return false;
-    if (part.kind != ExprKind::comprehension || part.children().size() < 2) return true;
+    if (part.kind != ExprKind::comprehension) return true;
     bool works = false, reduces = false;
     visit(part.children()[0], [&](const Expr& inner) {
       reduces = reduces || reduces_weight(inner, part);

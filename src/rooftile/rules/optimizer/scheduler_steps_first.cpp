@@ -89,7 +89,7 @@ bool is_optimizer_step(const Call& call) {
 
 // `if scheduler.get_last_lr()[0] < highest:` asks where the schedule is.
 bool asks_for_rate(const Expr& asked, std::string_view scheduler) {
-  if (asked.kind != ExprKind::comparison || asked.children().empty()) return false;
+  if (asked.kind != ExprKind::comparison) return false;
   const Expr* rate = asked.children().front();
   if (rate->kind == ExprKind::subscript) rate = rate->children().front();
   return rate->call() != nullptr && rate->call()->receiver != nullptr &&

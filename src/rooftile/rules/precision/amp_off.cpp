@@ -102,15 +102,15 @@ bool optimizes_tensors(const Expr& optimizer) {
 
 bool steps_network(const Call& call) {
   const Expr* receiver = call.receiver;
-  return call.method == "step" && receiver != nullptr && receiver->type != nullptr &&
-         receiver->type->is(TypeKind::optimizer) && !optimizes_tensors(*receiver);
+  return call.method == "step" && receiver != nullptr && receiver->type->is(TypeKind::optimizer) &&
+         !optimizes_tensors(*receiver);
 }
 
 // One function may make both, `g = make_optimizer(netG)` and `d = make_optimizer(netD)`.
 bool is_same_optimizer(const Expr& a, const Expr& b) {
   const Call* made = a.type->made_by;
-  const bool is_by_function = made != nullptr && made->function != nullptr &&
-                              a.statement != nullptr && made->function != a.statement->function;
+  const bool is_by_function =
+      made != nullptr && made->function != nullptr && made->function != a.statement->function;
   const bool is_named_apart =
       !last_name(&a).empty() && !last_name(&b).empty() && last_name(&a) != last_name(&b);
   return is_same_object(&a, &b) && !(is_by_function && is_named_apart);

@@ -36,11 +36,10 @@ using namespace source;
 
 bool is_bce(const Call& call) {
   if (call.name == "torch.nn.functional.binary_cross_entropy") return true;
-  if (call.expr == nullptr || call.expr->children().empty()) return false;
-  const Type* callee = call.expr->children().front()->type;
-  if (callee == nullptr || callee->made_by == nullptr) return false;
-  const bool is_instance = callee->is(TypeKind::loss) || callee->is(TypeKind::module);
-  return is_instance && callee->made_by->name == "torch.nn.BCELoss";
+  const Type& callee = *call.expr->children().front()->type;
+  if (callee.made_by == nullptr) return false;
+  const bool is_instance = callee.is(TypeKind::loss) || callee.is(TypeKind::module);
+  return is_instance && callee.made_by->name == "torch.nn.BCELoss";
 }
 
 // The else of `if self.fp16:`, whichever way the caller came: autocast is on with the same switch.

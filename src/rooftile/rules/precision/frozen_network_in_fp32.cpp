@@ -58,7 +58,7 @@ using namespace source;
 // What is called as a network: `encoder(x)`, and of a module `vae.encode(x)`; null for other calls.
 const Expr* network_of(const Call& call) {
   if (call.name == "torch.nn.Module.__call__") {
-    return call.expr->children().empty() ? nullptr : call.expr->children().front();
+    return call.expr->children().front();
   }
   constexpr auto kForwards =
       std::to_array<std::string_view>({"encode", "encode_image", "encode_text", "forward",

@@ -80,7 +80,7 @@ const Call& place_of_cast(const SourceFacts& facts, const Expr* module, const Ca
 const Expr* half_module(const SourceFacts& facts, const Program& program, const Call& optimizer) {
   if (!optimizer.name.starts_with("torch.optim.") || optimizer.arguments.empty()) return nullptr;
   const Expr* module = trained_module(optimizer.arguments.front().value);
-  if (module == nullptr || module->type == nullptr || module->type->frozen) return nullptr;
+  if (module == nullptr || module->type->frozen) return nullptr;
   if (!module->type->half && !module->type->bfloat16) return nullptr;
   const bool wanted = !keeps_precision(program) && is_reached_by_default(facts, optimizer);
   return wanted ? module : nullptr;

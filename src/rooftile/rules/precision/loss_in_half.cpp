@@ -46,9 +46,8 @@ bool is_loss(const Call& call) {
       return true;
     }
   }
-  if (call.expr == nullptr || call.expr->children().empty()) return false;
-  const Type* callee = call.expr->children().front()->type;
-  return callee != nullptr && callee->is(TypeKind::loss) && callee->made_by != nullptr;
+  const Type& callee = *call.expr->children().front()->type;
+  return callee.is(TypeKind::loss) && callee.made_by != nullptr;
 }
 
 // `if args.half: model.half()`: none where only options that are off by default lead to such calls
@@ -74,8 +73,8 @@ bool gives_half(const SourceFacts& facts, const Expr* expr) {
   if (call.method == "to" || call.method == "type") {
     return is_dtype(facts.argument(call, "dtype", 0), {"float16", "half", "bfloat16"});
   }
-  const Type* callee = made->children().empty() ? nullptr : made->children().front()->type;
-  return callee != nullptr && callee->is(TypeKind::module) && (callee->half || callee->bfloat16) &&
+  const Type& callee = *made->children().front()->type;
+  return callee.is(TypeKind::module) && (callee.half || callee.bfloat16) &&
          halves_by_default(facts, *call.file);
 }
 

@@ -49,17 +49,16 @@ const Expr* stepped_after(const ScaledPass& pass, std::size_t i) {
 Fix fix_for(const Call& clip, const ScalingEvent& backward, const Expr* optimizer) {
   const File& file = *backward.at->call->file;
   const std::string scaler = code_text(file, backward.scaler);
-  const std::string stepped = optimizer != nullptr && optimizer->statement != nullptr
-                                  ? code_text(*optimizer->statement->file, optimizer)
-                                  : "optimizer";
+  const std::string stepped =
+      optimizer != nullptr ? code_text(*optimizer->statement->file, optimizer) : "optimizer";
   Fix fix{fmt::format("Call {}.unscale_({}) before clipping, so that the threshold meets gradients "
                       "without the scale",
                       scaler, stepped),
           Exactness::changes_numerics};
-  const bool is_in_scope = optimizer != nullptr && optimizer->statement != nullptr &&
+  const bool is_in_scope = optimizer != nullptr &&
                            optimizer->statement->function == clip.function &&
                            backward.at->call->function == clip.function;
-  if (!is_in_scope || clip.statement == nullptr || backward.scaler == nullptr) return fix;
+  if (!is_in_scope || backward.scaler == nullptr) return fix;
   const std::string_view steps = whole_code(*optimizer->statement->file, optimizer);
   add_edit(
       insert_line_before(*clip.statement,

@@ -41,8 +41,7 @@ using namespace source;
 
 bool is_optimizer_state(const Call& call) {
   if (call.method != "state_dict" || call.receiver == nullptr) return false;
-  const bool is_typed =
-      call.receiver->type != nullptr && call.receiver->type->is(TypeKind::optimizer);
+  const bool is_typed = call.receiver->type->is(TypeKind::optimizer);
   return is_typed || last_name(call.receiver).find("optim") != std::string_view::npos;
 }
 
@@ -54,8 +53,8 @@ bool is_kept(const Call& call) {
     if (outer->call() != nullptr && outer->call()->method == "load_state_dict") return false;
   }
   const Statement& statement = *call.statement;
-  const bool is_item = statement.kind == StatementKind::assignment && statement.target != nullptr &&
-                       statement.target->kind == ExprKind::subscript;
+  const bool is_item =
+      statement.kind == StatementKind::assignment && statement.target->kind == ExprKind::subscript;
   if (is_item) return true;
   for (const Expr* outer = call.expr->parent; outer != nullptr; outer = outer->parent) {
     if (outer->kind == ExprKind::dict) return true;
@@ -72,10 +71,10 @@ bool keeps_others(const Call& state) {
   const auto body = state.function == nullptr ? state.file->body : state.function->body;
   bool keeps = false;
   for_statements(body, [&](const Statement& statement) {
-    const bool sets_item =
-        statement.kind == StatementKind::assignment && statement.target != nullptr &&
-        statement.target->kind == ExprKind::subscript && statement.target->children().size() == 2 &&
-        statement.target->children()[1]->kind == ExprKind::name;
+    const bool sets_item = statement.kind == StatementKind::assignment &&
+                           statement.target->kind == ExprKind::subscript &&
+                           statement.target->children().size() == 2 &&
+                           statement.target->children()[1]->kind == ExprKind::name;
     const Call* kept = statement.value == nullptr ? nullptr : statement.value->call();
     keeps = keeps || (sets_item && kept != nullptr && kept->method == "state_dict");
   });

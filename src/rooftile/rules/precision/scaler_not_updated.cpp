@@ -52,8 +52,7 @@ const Statement* last_step_beside(const ScaledPass& pass, const Call& step) {
   for (const ScalingEvent& event : pass.events) {
     if (event.kind != ScalingKind::scaler_step) continue;
     const Call& call = *event.at->call;
-    const bool is_beside = call.statement != nullptr && call.statement->value == call.expr &&
-                           step.statement != nullptr &&
+    const bool is_beside = call.statement->value == call.expr &&
                            call.statement->parent == step.statement->parent &&
                            call.function == step.function;
     if (!is_beside) return nullptr;

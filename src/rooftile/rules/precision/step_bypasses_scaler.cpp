@@ -77,8 +77,7 @@ Fix fix_of(const Call& step, const ScalingEvent& backward, bool twice) {
                       receiver_text(step)),
           Exactness::changes_numerics};
   if (twice) fix.text = "Remove it: the scaler steps this optimizer already";
-  const bool is_plain = step.arguments.empty() && step.statement != nullptr &&
-                        step.statement->value == step.expr &&
+  const bool is_plain = step.arguments.empty() && step.statement->value == step.expr &&
                         backward.at->call->function == step.function;
   const std::string_view scaler = whole_code(file, backward.scaler);
   if (is_plain && !twice && !scaler.empty()) {

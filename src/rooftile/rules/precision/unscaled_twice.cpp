@@ -59,9 +59,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
       const Call& call = *pass.events[i].at->call;
       if (first == nullptr || is_scaler_off(facts, *first) || !seen.insert(&call).second) continue;
       Fix fix{"Keep one unscale_ per optimizer and step: remove this one", Exactness::bit_exact};
-      if (call.statement != nullptr && call.statement->value == call.expr) {
-        add_edit(remove_statement(*call.statement), fix);
-      }
+      if (call.statement->value == call.expr) add_edit(remove_statement(*call.statement), fix);
       Finding finding = finding_at(
           call,
           fmt::format("{} is unscaled a second time before its step: unscale_ raises RuntimeError",

@@ -60,9 +60,7 @@ const Call* framework_in_bf16(const SourceFacts& facts, const Program& program) 
   return nullptr;
 }
 
-bool is_module(const Expr* expr) {
-  return expr != nullptr && expr->type != nullptr && expr->type->is(TypeKind::module);
-}
+bool is_module(const Expr* expr) { return expr != nullptr && expr->type->is(TypeKind::module); }
 
 // model.bfloat16(), model.to(torch.bfloat16), from_pretrained(torch_dtype=torch.bfloat16).
 bool casts_module(const SourceFacts& facts, const Call& call) {

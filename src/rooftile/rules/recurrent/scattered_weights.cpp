@@ -42,8 +42,7 @@ using namespace source;
 void add_classes(const ClassDef* def, std::set<const ClassDef*>& classes) {
   if (def == nullptr || !classes.insert(def).second) return;
   for (const Layer& layer : def->layers) {
-    const Type* type = layer.made_by != nullptr ? layer.made_by->expr->type : nullptr;
-    if (type != nullptr) add_classes(type->class_def, classes);
+    add_classes(layer.made_by->expr->type->class_def, classes);
   }
 }
 
@@ -59,7 +58,7 @@ Wrapped wrapped_models(const SourceFacts& facts, const Program& program) {
                                    {"torch.nn.DataParallel", "torch.nn.parallel.data_parallel",
                                     "torch.nn.data_parallel"})) {
     const Argument* module = call->argument("module", 0);
-    if (module == nullptr || module->value->type == nullptr) continue;
+    if (module == nullptr) continue;
     wrapped.call = wrapped.call == nullptr ? call : wrapped.call;
     add_classes(module->value->type->class_def, wrapped.classes);
   }
@@ -100,7 +99,7 @@ void judge(const ClassDef& def, const Call& wrapper, std::vector<Finding>& findi
   const std::string_view text = def.file->slice(def.statement->range);
   if (text.find("flatten_parameters") != std::string_view::npos) return;
   for (const Layer& layer : def.layers) {
-    if (layer.made_by == nullptr || !is_recurrent_layer(*layer.made_by)) continue;
+    if (!is_recurrent_layer(*layer.made_by)) continue;
     const Call* use = call_in_forward(def, layer);
     if (use == nullptr) continue;
     findings.push_back(finding_for(layer, *use, wrapper));

@@ -12,11 +12,7 @@ namespace unbatched_in_source {
 
 using namespace source;
 
-const Type& callee_type(const Call& call) {
-  static const Type unknown;
-  const bool has_type = !call.expr->children().empty() && call.expr->children()[0]->type != nullptr;
-  return has_type ? *call.expr->children()[0]->type : unknown;
-}
+const Type& callee_type(const Call& call) { return *call.expr->children()[0]->type; }
 
 bool is_linear(const Call& call) {
   const Type& type = callee_type(call);
@@ -106,10 +102,9 @@ const Expr* collecting_list(const Expr& expr) {
 
 // The tensor of `tensor[:, t] = expr`.
 const Expr* filled_tensor(const Expr& expr) {
-  const Statement* statement = expr.statement;
-  const Expr* target = statement == nullptr ? nullptr : statement->target;
-  const bool is_filled = target != nullptr && statement->value == &expr &&
-                         target->kind == ExprKind::subscript && !target->children().empty();
+  const Expr* target = expr.statement->target;
+  const bool is_filled =
+      target != nullptr && expr.statement->value == &expr && target->kind == ExprKind::subscript;
   return is_filled ? target->children()[0] : nullptr;
 }
 
@@ -129,10 +124,9 @@ bool is_only_collected(const TimeLoop& loop, const Expr& value) {
 
 // `y = self.out(h)` with y only collected, or self.out(h) itself.
 bool is_collected(const TimeLoop& loop, const Expr& product) {
-  const Statement* statement = product.statement;
-  const Expr* target = statement == nullptr ? nullptr : statement->target;
+  const Expr* target = product.statement->target;
   const bool is_variable =
-      target != nullptr && target->kind == ExprKind::name && statement->value == &product;
+      target != nullptr && target->kind == ExprKind::name && product.statement->value == &product;
   if (!is_variable) return is_only_collected(loop, product);
   const auto reads = reads_of(loop, target->word());
   return !reads.empty() && std::ranges::all_of(reads, [&](const Expr* read) {

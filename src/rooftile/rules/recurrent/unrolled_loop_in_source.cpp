@@ -13,11 +13,7 @@ namespace unrolled_loop_in_source {
 using namespace source;
 
 // The constructor of the layer that is called; null where it is unknown.
-const Call* made_by(const Call& call) {
-  if (call.expr->children().empty()) return nullptr;
-  const Type* type = call.expr->children()[0]->type;
-  return type == nullptr ? nullptr : type->made_by;
-}
+const Call* made_by(const Call& call) { return call.expr->children()[0]->type->made_by; }
 
 // x[t], x[:, t] or x[t:t + 1], not a longer piece.
 bool is_one_step(const Expr& input) {

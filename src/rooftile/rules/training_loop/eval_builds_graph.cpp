@@ -50,7 +50,7 @@ using namespace source;
 
 // `attack = torchattacks.PGD(model); attack(x, y)`, of code that is not given.
 bool attacks(const Call& call) {
-  if (call.target != nullptr || call.expr->children().empty()) return false;
+  if (call.target != nullptr) return false;
   const Expr* callee = call.expr->children().front();
   const Expr* made = resolved(callee);
   const std::string_view maker = made->call() != nullptr ? made->call()->name : "";
@@ -118,9 +118,7 @@ bool switches_to_eval(const Call* call) {
 // that is switched to evaluation in its function or in one that calls it.
 bool is_marked(const Loop& loop) {
   const Statement& statement = *loop.statement;
-  if (statement.value != nullptr && names_evaluation(loop.file->slice(statement.value->range))) {
-    return true;
-  }
+  if (names_evaluation(loop.file->slice(statement.value->range))) return true;
   const std::size_t slash = loop.file->path.rfind('/');
   const std::string_view path = loop.file->path;
   if (names_evaluation(slash == std::string::npos ? path : path.substr(slash))) return true;
@@ -173,10 +171,9 @@ bool records(const SourceFacts& facts, const Call& call, const Loop& loop) {
 bool freezes_argument(const Call& call, const Expr& model) {
   const bool is_switch = call.method.starts_with("freeze") ||
                          contains_any(call.method, {"requires_grad", "toggle_grad"});
-  if (!is_switch || call.arguments.empty() || call.arguments.front().value == nullptr) return false;
-  const bool stays_on = std::ranges::any_of(call.arguments, [](const Argument& argument) {
-    return argument.value != nullptr && argument.value->word() == "True";
-  });
+  if (!is_switch || call.arguments.empty()) return false;
+  const bool stays_on = std::ranges::any_of(
+      call.arguments, [](const Argument& argument) { return argument.value->word() == "True"; });
   const std::string_view given = last_name(call.arguments.front().value);
   return !stays_on && !given.empty() && given == last_name(&model);
 }
@@ -185,8 +182,7 @@ bool freezes_argument(const Call& call, const Expr& model) {
 bool is_frozen_in_place(const Expr& model, const File& file) {
   if (!mentions(file, {"requires_grad", "requires_grad_", "freeze", "toggle_grad"})) return false;
   const auto is_toggled = [&](const Call* call) {
-    const bool is_on = call->arguments.size() == 2 && call->arguments[1].value != nullptr &&
-                       call->arguments[1].value->word() == "True";
+    const bool is_on = call->arguments.size() == 2 && call->arguments[1].value->word() == "True";
     return is_on && contains_any(call->method, {"requires_grad", "toggle_grad"});
   };
   if (std::ranges::any_of(file.calls, is_toggled)) return false;
@@ -201,12 +197,10 @@ bool is_frozen_in_place(const Expr& model, const File& file) {
 // A call of a model whose weights want gradients, also model.forward(x); a loss has none.
 bool is_model_call(const Call& call) {
   const bool is_forward = call.method == "forward" && call.receiver != nullptr;
-  if (call.expr->children().empty()) return false;
   if (!is_forward && call.name != "torch.nn.Module.__call__") return false;
   const Expr& model = is_forward ? *call.receiver : *call.expr->children().front();
-  const bool is_trainable = model.type != nullptr && model.type->is(TypeKind::module) &&
-                            !model.type->frozen && !has_no_weights(*model.type) &&
-                            !freezes_itself(*model.type);
+  const bool is_trainable = model.type->is(TypeKind::module) && !model.type->frozen &&
+                            !has_no_weights(*model.type) && !freezes_itself(*model.type);
   return is_trainable && !is_frozen_in_place(model, *call.file);
 }
 
@@ -245,9 +239,8 @@ bool asks_for_actions(const SourceFacts& facts, const Loop& loop) {
 bool only_tries(const Call& forward) {
   const std::string_view place = forward.function == nullptr ? "" : forward.function->name;
   if (contains_any(place, {"profil", "flops"})) return true;
-  const Statement* statement = forward.statement;
-  const bool is_dropped = statement != nullptr && statement->kind == StatementKind::expression &&
-                          statement->value == forward.expr;
+  const bool is_dropped = forward.statement->kind == StatementKind::expression &&
+                          forward.statement->value == forward.expr;
   return is_dropped && !forward.arguments.empty() &&
          std::ranges::all_of(forward.arguments, [](const Argument& argument) {
            const Call* made = resolved(argument.value)->call();
@@ -263,9 +256,7 @@ bool only_tries(const Call& forward) {
 
 // What is called: the type of `model` in model(x), model.forward(x) and model.predict(x).
 const Type& model_type(const Call& forward) {
-  if (forward.name == "torch.nn.Module.__call__" && !forward.expr->children().empty()) {
-    return *forward.expr->children().front()->type;
-  }
+  if (forward.name == "torch.nn.Module.__call__") return *forward.expr->children().front()->type;
   return forward.receiver_type();
 }
 
@@ -332,9 +323,7 @@ Fix fix_for(const SourceFacts& facts, const Loop& loop) {
 // Whether the statement holds a loop of the role, itself or in functions that it runs.
 bool holds_loop(const SourceFacts& facts, const Statement& statement, LoopRole role) {
   constexpr int kManyLevels = 6;
-  const auto is_inside = [&](const Call& call) {
-    return call.statement != nullptr && is_within(*call.statement, statement);
-  };
+  const auto is_inside = [&](const Call& call) { return is_within(*call.statement, statement); };
   return std::ranges::any_of(facts.loops(role), [&](const Loop* loop) {
     if (loop->statement == &statement) return false;
     return is_within(*loop->statement, statement) ||
@@ -383,7 +372,7 @@ bool runs_each_epoch(const SourceFacts& facts, const Statement& statement, int d
   if (statement.function == nullptr || depth == kMaxLevels) return false;
   const auto& callers = statement.function->callers;
   return !callers.empty() && std::ranges::all_of(callers, [&](const Call* caller) {
-    return caller->statement != nullptr && runs_each_epoch(facts, *caller->statement, depth + 1);
+    return runs_each_epoch(facts, *caller->statement, depth + 1);
   });
 }
 
@@ -410,9 +399,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     if (takes_gradients_inside(facts, model_type(*forward), *loop->file)) continue;
     if (switches_gradients_off(facts, *loop) || !seen.emplace(forward, loop->function).second)
       continue;
-    const std::string model = forward->expr->children().empty()
-                                  ? "the model"
-                                  : code_text(*forward->file, forward->expr->children().front());
+    const std::string model = code_text(*forward->file, forward->expr->children().front());
     Finding finding = finding_at(
         *loop->statement,
         fmt::format(

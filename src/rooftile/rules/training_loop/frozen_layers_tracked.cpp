@@ -57,9 +57,8 @@ std::vector<TrainedPart> parts_of(const Expr* parameters, bool& has_whole_model)
     if (expr.call()->method != "parameters" && expr.call()->method != "named_parameters")
       return true;
     const Expr& module = *expr.call()->receiver;
-    const bool is_part = module.kind == ExprKind::attribute && !module.children().empty() &&
-                         module.children().front()->type != nullptr &&
-                         module.children().front()->type->is(TypeKind::module);
+    const bool is_part =
+        module.kind == ExprKind::attribute && module.children().front()->type->is(TypeKind::module);
     if (is_part) {
       parts.push_back({module.children().front(), module.word()});
     } else {
@@ -88,7 +87,7 @@ bool is_head(std::string_view part) {
 
 bool is_called_in_training(const SourceFacts& facts, const Program& program, const Expr& model) {
   for (const Call* call : facts.calls("torch.nn.Module.__call__")) {
-    if (call->expr->children().empty() || !program.has(*call->file)) continue;
+    if (!program.has(*call->file)) continue;
     const bool is_same = is_same_object(call->expr->children().front(), &model);
     if (is_same && in_each_training_step(facts, *call)) return true;
   }
@@ -165,7 +164,7 @@ bool is_about(const Expr* expr, const Expr& network) {
 bool is_about_part(const Expr* expr, const Expr& network) {
   while (expr != nullptr && !is_about(expr, network)) {
     const bool is_part = expr->kind == ExprKind::attribute || expr->kind == ExprKind::subscript;
-    expr = is_part && !expr->children().empty() ? expr->children()[0] : nullptr;
+    expr = is_part ? expr->children()[0] : nullptr;
   }
   return expr != nullptr;
 }
@@ -201,7 +200,7 @@ bool is_cut_off(const Call& call) {
   if (cuts(outer)) return true;
   const Statement* set = call.statement;
   const bool is_set = set->kind == StatementKind::assignment && set->value == call.expr &&
-                      set->target != nullptr && set->target->kind == ExprKind::name;
+                      set->target->kind == ExprKind::name;
   if (!is_set || call.function == nullptr) return false;
   return std::ranges::any_of(call.function->calls, [&](const Call* each) {
     return each->receiver != nullptr && each->method == "detach" &&

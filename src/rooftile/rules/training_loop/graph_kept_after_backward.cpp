@@ -76,8 +76,8 @@ bool carries_graph(const Loop* loop) {
                                             "mems", "hiddens", "carry", "h", "c", "h0", "c0"}) {
           if (part.word() == name) carries = true;
         }
-        const bool has_graph = part.type != nullptr && part.type->is(TypeKind::tensor) &&
-                               part.type->requires_grad && part.binding() != nullptr;
+        const bool has_graph = part.type->is(TypeKind::tensor) && part.type->requires_grad &&
+                               part.binding() != nullptr;
         if (has_graph && !is_within(*part.binding(), *loop->statement)) carries = true;
         return true;
       });

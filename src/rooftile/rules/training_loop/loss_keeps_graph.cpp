@@ -81,7 +81,7 @@ bool is_detached(const Expr& part) {
   if (part.kind == ExprKind::subscript) return is_detached(*part.children().front());
   if (part.kind == ExprKind::binary) {  // loss.data * count
     const auto has_graph = [](const Expr* side) {
-      return !is_detached(*side) && side->type != nullptr && side->type->requires_grad;
+      return !is_detached(*side) && side->type->requires_grad;
     };
     return std::ranges::any_of(part.children(),
                                [](const Expr* side) { return is_detached(*side); }) &&
@@ -125,7 +125,7 @@ const Expr* value_set(const Statement& statement, std::string_view name) {
   const Expr* value = statement.value;
   const bool sets =
       statement.kind == StatementKind::assignment && statement.word == "=" && value != nullptr;
-  if (!sets || target == nullptr) return nullptr;
+  if (!sets) return nullptr;
   if (target->kind == ExprKind::name) return target->word() == name ? value : nullptr;
   if (target->kind != ExprKind::tuple || value->kind != ExprKind::tuple) return nullptr;
   for (std::size_t i = 0; i < std::min(target->children().size(), value->children().size()); ++i) {
@@ -150,7 +150,7 @@ bool is_number_by_now(const Expr& name) {
 
 // "%f" % loss
 bool makes_text(const Expr& part) {
-  if (part.type != nullptr && part.type->is(TypeKind::text)) return true;
+  if (part.type->is(TypeKind::text)) return true;
   return part.kind == ExprKind::binary && part.word() == "%" &&
          part.children().front()->type->is(TypeKind::text);
 }
@@ -190,9 +190,8 @@ const Expr* attached_name(const SourceFacts& facts, const Expr* value,
     if (part.kind != ExprKind::name) return true;
     const std::string_view word = name_behind(facts, part);
     const bool is_loss = std::find(losses.begin(), losses.end(), word) != losses.end();
-    const bool has_graph = part.type != nullptr && part.type->requires_grad && names_a_loss(word);
-    const bool is_number = part.type != nullptr &&
-                           (part.type->is(TypeKind::number) || part.type->is(TypeKind::container));
+    const bool has_graph = part.type->requires_grad && names_a_loss(word);
+    const bool is_number = part.type->is(TypeKind::number) || part.type->is(TypeKind::container);
     const Expr* made = resolved(&part);
     const bool is_cut = (made != nullptr && made != &part && is_detached(*made)) ||
                         is_returned_detached(part) || is_number_by_now(part);
@@ -217,7 +216,7 @@ std::size_t added_parameter(std::span<const Parameter> parameters, const Expr* s
 }
 
 bool is_own_attribute(const Expr* target) {
-  return target != nullptr && target->kind == ExprKind::attribute && !target->children().empty() &&
+  return target != nullptr && target->kind == ExprKind::attribute &&
          target->children()[0]->word() == "self";
 }
 
@@ -290,7 +289,7 @@ Fix fix_for(const File& file, const Expr& loss) {
       fmt::format("Add {}.detach(): the number is the same, and the graph is freed", loss.word()),
       Exactness::bit_exact};
   add_edit(replace(file, {loss.range.end, loss.range.end}, ".detach()"), fix);
-  fix.safe = !fix.edits.empty() && loss.type != nullptr && loss.type->is(TypeKind::tensor);
+  fix.safe = !fix.edits.empty() && loss.type->is(TypeKind::tensor);
   return fix;
 }
 

@@ -55,10 +55,9 @@ bool is_long_range(const SourceFacts& facts, const Expr* iterable) {
 const Expr* indexed_tensor(const Expr* expr, std::string_view counter) {
   const Expr* found = nullptr;
   visit(expr, [&](const Expr& part) {
-    if (found != nullptr || part.kind != ExprKind::subscript || part.children().size() < 2)
-      return true;
+    if (found != nullptr || part.kind != ExprKind::subscript) return true;
     const Expr* object = part.children().front();
-    const bool is_gpu = object->type != nullptr && object->type->on_gpu() &&
+    const bool is_gpu = object->type->on_gpu() &&
                         (object->type->is(TypeKind::tensor) || object->type->is(TypeKind::unknown));
     const Expr* index = part.children()[1];
     if (is_gpu && index->kind == ExprKind::name && index->word() == counter) found = object;

@@ -84,7 +84,7 @@ Finding with_evidence(Finding finding) {
 void check_arguments(const SourceFacts& facts, std::vector<Finding>& findings) {
   for (const Call* call : facts.method_calls("zero_grad")) {
     const Argument* argument = call->argument("set_to_none", 0);
-    if (argument == nullptr || argument->unpacked || call->statement == nullptr) continue;
+    if (argument == nullptr || argument->unpacked) continue;
     const Value asked = facts.argument(*call, "set_to_none", 0);
     // An own zero_grad(models) has another first parameter.
     const bool is_own = call->target != nullptr && argument->name.empty();
@@ -127,7 +127,7 @@ bool asks_for_gradient(const Expr* condition) {
 void check_loops(const SourceFacts& facts, const File& file, std::vector<Finding>& findings) {
   for (const Call* call : file.calls) {
     const bool zeroes = call->method == "zero_" && uses_name(call->receiver, {"grad"});
-    if (!zeroes || call->statement == nullptr) continue;
+    if (!zeroes) continue;
     const Statement* loop = call->statement->parent;
     while (loop != nullptr && loop->kind == StatementKind::if_ && asks_for_gradient(loop->value)) {
       loop = loop->parent;

@@ -356,10 +356,8 @@ void Flow::connect_attribute(NodeId id, const Instruction& made) {
 const source::Option* Flow::configured(const Expr& expr) const {
   const source::Store& store = facts_->store();
   const Expr* root = &expr;
-  while (root->kind == ExprKind::attribute && !root->children().empty()) {
-    root = root->children()[0];
-  }
-  if (expr.statement != nullptr && root != &expr && root->kind == ExprKind::name) {
+  while (root->kind == ExprKind::attribute) root = root->children()[0];
+  if (root != &expr && root->kind == ExprKind::name) {
     const std::string_view whole = expr.statement->file->slice(expr.range);
     for (std::size_t dot = whole.find('.'); dot != std::string_view::npos;
          dot = whole.find('.', dot + 1)) {
@@ -369,7 +367,7 @@ const source::Option* Flow::configured(const Expr& expr) const {
     }
   }
   const source::Option* found = option_of(store, expr.word());
-  if (found == nullptr || expr.statement == nullptr) return found;
+  if (found == nullptr) return found;
   return &nearest(store, *found, expr.statement->file, expr.word());
 }
 
@@ -435,7 +433,7 @@ void Flow::connect_fields(NodeId id, const source::ClassDef& def, std::string_vi
   int position = 0;
   bool has_field = false;
   for (const source::Statement* each : def.body) {
-    const bool is_field = each->kind == StatementKind::assignment && each->target != nullptr;
+    const bool is_field = each->kind == StatementKind::assignment;
     has_field = has_field || (is_field && each->target->word() == word);
     position += is_field && !has_field ? 1 : 0;
   }

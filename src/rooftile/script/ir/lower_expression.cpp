@@ -121,8 +121,7 @@ ValueId LowerFunction::made(const Expr& expr) {
 }
 
 ValueId LowerFunction::lambda(const Expr& expr) {
-  const bool is_whole = expr.function() != nullptr && expr.children().size() == 1;
-  return is_whole ? closure(*expr.function(), "lambda", &expr) : all_of(Op::unknown, {}, expr);
+  return closure(*expr.function(), "lambda", &expr);
 }
 
 ValueId LowerFunction::conditional(const Expr& expr) {
@@ -172,7 +171,6 @@ ValueId LowerFunction::logical(const Expr& expr) {
 ValueId LowerFunction::comprehension(const Expr& expr) {
   const auto is_clause = [](const Expr* part) { return part->kind == ExprKind::for_clause; };
   const auto first = std::ranges::find_if(expr.children(), is_clause);
-  if (first == expr.children().end()) return all_of(Op::unknown, {}, expr);
   const std::size_t names = inner_names_.size();
   ++comprehensions_;
   const ValueId made =
@@ -247,10 +245,9 @@ void LowerFunction::assign(const Expr& target, ValueId given) {
     case ExprKind::list:
       return unpack(target, given);
     case ExprKind::starred:
-      if (!target.children().empty()) assign(*target.children()[0], given);
+      assign(*target.children()[0], given);
       return;
     case ExprKind::attribute: {
-      if (target.children().empty()) return;
       places_.push_back({&target, given});
       builder_.add(Op::store_attribute, target.word(), {value(target.children()[0]), given},
                    &target);

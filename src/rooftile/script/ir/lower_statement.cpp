@@ -78,7 +78,7 @@ void LowerFunction::statement(const Statement& statement) {
     case StatementKind::global_:
       return globals(statement);
     case StatementKind::delete_:
-      if (statement.value != nullptr) del(*statement.value);
+      del(*statement.value);
       break;
     case StatementKind::return_:
     case StatementKind::raise_:
@@ -104,7 +104,6 @@ void LowerFunction::may_raise() {
 void LowerFunction::assignment(const Statement& statement) {
   if (statement.value == nullptr) return;  // `x: int`
   ValueId result = value(statement.value);
-  if (statement.target == nullptr) return;
   if (statement.word != "=") {  // `+=`: the operator without its `=`
     const std::string_view sign = statement.word.substr(0, statement.word.size() - 1);
     result = builder_.add(Op::operation, sign, {value(statement.target), result});
@@ -113,7 +112,7 @@ void LowerFunction::assignment(const Statement& statement) {
 }
 
 void LowerFunction::if_statement(const Statement& statement) {
-  const ValueId condition = statement.value == nullptr ? kNone : value(statement.value);
+  const ValueId condition = value(statement.value);
   const BlockId yes = builder_.add_block(false);
   const BlockId no = builder_.add_block(false);
   const BlockId after = builder_.add_block(false);
@@ -139,8 +138,7 @@ void LowerFunction::loop_body(const Statement& statement, BlockId head, BlockId 
 }
 
 void LowerFunction::for_loop(const Statement& statement) {
-  const ValueId iterated =
-      statement.value == nullptr ? builder_.add(Op::unknown, {}, {}) : value(statement.value);
+  const ValueId iterated = value(statement.value);
   const BlockId head = builder_.add_block(false);
   const BlockId body = builder_.add_block(false);
   const BlockId done = builder_.add_block(false);
@@ -151,7 +149,7 @@ void LowerFunction::for_loop(const Statement& statement) {
   builder_.seal(body);
   open(body);
   const ValueId item = builder_.add(Op::iterate, {}, {iterated});
-  if (statement.target != nullptr) assign(*statement.target, item);
+  assign(*statement.target, item);
   loop_body(statement, head, after);
   builder_.seal(done);
   open(done);
@@ -169,7 +167,7 @@ void LowerFunction::while_loop(const Statement& statement) {
   builder_.begin();  // else a head that is never reached has itself before it, and nothing else
   builder_.jump(head);
   open(head);
-  const ValueId condition = statement.value == nullptr ? kNone : value(statement.value);
+  const ValueId condition = value(statement.value);
   builder_.branch(condition, body, done);
   builder_.seal(body);
   open(body);
@@ -241,7 +239,7 @@ void LowerFunction::except_handlers(Block handlers, std::vector<BlockId>& ends) 
 }
 
 void LowerFunction::match_statement(const Statement& statement) {
-  if (statement.value != nullptr) value(statement.value);
+  value(statement.value);
   const BlockId after = builder_.add_block(false);
   for (const Statement* each : statement.body) {
     const BlockId yes = builder_.add_block(false);

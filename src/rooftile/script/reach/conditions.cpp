@@ -19,11 +19,10 @@ namespace {
 
 // What `self.momentum = momentum` of the constructor keeps; null for other attributes.
 const Parameter* kept_parameter(const Expr& attribute) {
-  const FunctionDef* function =
-      attribute.statement == nullptr ? nullptr : attribute.statement->function;
+  const FunctionDef* function = attribute.statement->function;
   const ClassDef* def = function == nullptr ? nullptr : function->class_def;
-  const bool is_own = attribute.kind == ExprKind::attribute && !attribute.children().empty() &&
-                      attribute.children()[0]->word() == "self";
+  const bool is_own =
+      attribute.kind == ExprKind::attribute && attribute.children()[0]->word() == "self";
   const FunctionDef* init = is_own && def != nullptr ? def->method("__init__") : nullptr;
   if (init == nullptr) return nullptr;
   const Parameter* kept = nullptr;
@@ -164,8 +163,7 @@ bool asks_for_open_keyword(const SourceFacts& facts, const Expr* asked) {
                          asked->children()[1]->kind == ExprKind::integer;
   if (!is_number) return false;  // a text picks one of several ways
   asked = asked->children()[0];
-  const bool is_name = asked != nullptr && asked->kind == ExprKind::name &&
-                       asked->binding() == nullptr && asked->statement != nullptr;
+  const bool is_name = asked->kind == ExprKind::name && asked->binding() == nullptr;
   const FunctionDef* function = is_name ? asked->statement->function : nullptr;
   const bool is_forward = function != nullptr && function->name == "forward" &&
                           function->class_def != nullptr && function->class_def->is_module &&
@@ -212,7 +210,7 @@ bool asks_for_targets(const Guard& guard, const Call* by) {
   const Expr* asked = guard.expr;
   const bool compares = asked != nullptr && asked->kind == ExprKind::comparison &&
                         asked->children().size() == 2 && asked->word().starts_with("is") &&
-                        asked->children()[1]->kind == ExprKind::none && asked->statement != nullptr;
+                        asked->children()[1]->kind == ExprKind::none;
   if (!compares || (asked->word() == "is") != guard.negated) return false;
   const Expr& name = *asked->children()[0];
   const FunctionDef* function = asked->statement->function;
@@ -241,7 +239,7 @@ bool asks_for_none(const Expr& expr) {
 
 // What the call gives for a parameter of the function that the name stands in; null for others.
 const Expr* given_by(const Call& by, const Expr& name) {
-  const FunctionDef* function = name.statement == nullptr ? nullptr : name.statement->function;
+  const FunctionDef* function = name.statement->function;
   if (function == nullptr || name.kind != ExprKind::name || name.binding() != nullptr ||
       by.target != function) {
     return nullptr;
@@ -297,7 +295,7 @@ std::optional<bool> holds_when_called(const SourceFacts& facts, const Call& by,
 }
 
 std::optional<bool> left_as_it_is(const Call& by, const Expr& name) {
-  const FunctionDef* function = name.statement == nullptr ? nullptr : name.statement->function;
+  const FunctionDef* function = name.statement->function;
   const bool may_be = function != nullptr && by.target == function && by.unknown_arguments &&
                       name.kind == ExprKind::name && name.binding() == nullptr &&
                       passed_argument(by, *function, name.word()) == nullptr;
@@ -321,7 +319,7 @@ bool is_setting_of_caller(const SourceFacts& facts, const Call& by, const Guard&
   if (!asks_kind && is_made_writer(facts, by, *given)) return true;
   if (asks_given || given->kind != ExprKind::attribute) return false;
   const Expr* root = given;
-  while (root->kind == ExprKind::attribute && !root->children().empty()) root = root->children()[0];
+  while (root->kind == ExprKind::attribute) root = root->children()[0];
   return !given->type->is(TypeKind::tensor) &&
          is_one_of(root->word(), {"self", "args", "opt", "opts", "config", "cfg", "hparams"});
 }

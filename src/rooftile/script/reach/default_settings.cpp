@@ -62,7 +62,7 @@ std::optional<bool> truth_of(const SourceFacts& facts, const Program& program,
 bool is_left(const SourceFacts& facts, const Program& program, const Statement& import) {
   for (const Statement* at = &import; at->parent != nullptr; at = at->parent) {
     const Statement& choice = *at->parent;
-    if (choice.kind != StatementKind::if_ || choice.value == nullptr) continue;
+    if (choice.kind != StatementKind::if_) continue;
     const bool is_else = at->block.data() != choice.body.data();
     if (truth_of(facts, program, *choice.value) == std::optional(is_else)) return true;
   }

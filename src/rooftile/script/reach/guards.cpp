@@ -39,9 +39,7 @@ const Expr* remainder_in(const Expr& expr) {
 }
 
 bool is_loop_counter(const Expr& expr) {
-  if (expr.kind == ExprKind::binary && !expr.children().empty()) {
-    return is_loop_counter(*expr.children()[0]);
-  }
+  if (expr.kind == ExprKind::binary) return is_loop_counter(*expr.children()[0]);
   const std::string_view word = last_word(expr);
   return word == "i" || word == "it" || word == "idx" || contains(word, "step") ||
          contains(word, "iter") || contains(word, "epoch") || contains(word, "batch_idx") ||
@@ -112,16 +110,15 @@ bool is_made_by_branch(const Call& asked, const Statement& branch) {
            const bool registers = call != nullptr && call->method == "register_buffer" &&
                                   !call->arguments.empty() &&
                                   call->arguments[0].value->word() == name.word();
-           return registers ||
-                  (each->kind == StatementKind::assignment && each->target != nullptr &&
-                   each->target->kind == ExprKind::attribute &&
-                   each->target->word() == name.word());
+           return registers || (each->kind == StatementKind::assignment &&
+                                each->target->kind == ExprKind::attribute &&
+                                each->target->word() == name.word());
          });
 }
 
 bool sets_to_none(const Statement& statement, std::string_view text) {
-  return statement.kind == StatementKind::assignment && statement.target != nullptr &&
-         statement.value != nullptr && statement.value->kind == ExprKind::none &&
+  return statement.kind == StatementKind::assignment && statement.value != nullptr &&
+         statement.value->kind == ExprKind::none &&
          statement.file->slice(statement.target->range) == text;
 }
 
@@ -136,8 +133,7 @@ bool is_filled_by_branch(const Expr& test, const Statement* branch) {
   const Expr& asked = *test.children()[0];
   const std::string_view text = branch->file->slice(asked.range);
   const bool is_filled = std::ranges::any_of(branch->body, [&](const Statement* each) {
-    return each->kind == StatementKind::assignment && each->word == "=" &&
-           each->target != nullptr && each->value != nullptr &&
+    return each->kind == StatementKind::assignment && each->word == "=" && each->value != nullptr &&
            each->value->kind != ExprKind::none && each->file->slice(each->target->range) == text;
   });
   if (!is_filled || asked.kind == ExprKind::attribute) return is_filled;
@@ -156,9 +152,7 @@ bool is_filled_by_branch(const Expr& test, const Statement* branch) {
 // `if self.first: self.first = False; …`, `if not self.ready: self.ready = True; …`: the branch
 // shuts the door behind it.
 bool is_flag_of_branch(const Expr& flag, const Statement* branch) {
-  if (branch == nullptr || branch->kind != StatementKind::if_ || branch->value == nullptr) {
-    return false;
-  }
+  if (branch == nullptr || branch->kind != StatementKind::if_) return false;
   if (flag.call() != nullptr) {
     return is_turned(flag, *branch->value) && is_made_by_branch(*flag.call(), *branch);
   }
@@ -166,8 +160,7 @@ bool is_flag_of_branch(const Expr& flag, const Statement* branch) {
   const std::string_view text = branch->file->slice(flag.range);
   const std::string_view shut = is_turned(flag, *branch->value) ? "True" : "False";
   return std::ranges::any_of(branch->body, [&](const Statement* each) {
-    return each->kind == StatementKind::assignment && each->word == "=" &&
-           each->target != nullptr && each->value != nullptr &&
+    return each->kind == StatementKind::assignment && each->word == "=" && each->value != nullptr &&
            each->value->kind == ExprKind::boolean && each->value->word() == shut &&
            each->file->slice(each->target->range) == text;
   });
@@ -184,7 +177,7 @@ bool may_be_none(const SourceFacts& facts, const Expr& given) {
 bool is_given_by_all(const SourceFacts& facts, const Expr& test) {
   const bool is_test = test.kind == ExprKind::comparison && test.word() == "is" &&
                        test.children().size() == 2 && test.children()[1]->kind == ExprKind::none &&
-                       test.children()[0]->kind == ExprKind::name && test.statement != nullptr;
+                       test.children()[0]->kind == ExprKind::name;
   const FunctionDef* function = is_test ? test.statement->function : nullptr;
   const Expr* asked = is_test ? test.children()[0] : nullptr;
   const bool is_parameter = function != nullptr && asked->binding() == nullptr &&
@@ -193,8 +186,8 @@ bool is_given_by_all(const SourceFacts& facts, const Expr& test) {
   return is_parameter && !function->callers.empty() &&
          std::ranges::all_of(function->callers, [&](const Call* caller) {
            const Argument* given = passed_argument(*caller, *function, asked->word());
-           return given != nullptr && given->value != nullptr &&
-                  given->value->kind != ExprKind::none && !may_be_none(facts, *given->value);
+           return given != nullptr && given->value->kind != ExprKind::none &&
+                  !may_be_none(facts, *given->value);
          });
 }
 
@@ -258,8 +251,7 @@ const Expr* interval_in(const SourceFacts& facts, const Expr& expr, const Statem
 }
 
 bool compares_remainder(const Expr& expr) {
-  return expr.kind == ExprKind::comparison && !expr.children().empty() &&
-         remainder_in(*expr.children()[0]) != nullptr;
+  return expr.kind == ExprKind::comparison && remainder_in(*expr.children()[0]) != nullptr;
 }
 
 // `should_update = step % n == 0 or is_last`, and then `if should_update:`: what the name is for.
@@ -267,7 +259,7 @@ const Expr* named_interval(const Expr& expr) {
   const Statement* set = expr.kind == ExprKind::name ? expr.binding() : nullptr;
   const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
                       set->word == "=" && set->value != nullptr &&
-                      set->target->kind == ExprKind::name && expr.statement != nullptr &&
+                      set->target->kind == ExprKind::name &&
                       set->function == expr.statement->function;
   if (!is_set) return nullptr;
   const Expr& value = *set->value;
@@ -315,7 +307,7 @@ GuardKind gradient_guard(std::string_view name) {
 // `return torch.no_grad()(func)`
 GuardKind guard_of_wrapped(const Statement& statement) {
   const Expr* value = statement.kind == StatementKind::return_ ? statement.value : nullptr;
-  const bool is_call = value != nullptr && value->call() != nullptr && !value->children().empty();
+  const bool is_call = value != nullptr && value->call() != nullptr;
   const Call* wrapper = is_call ? value->children().front()->call() : nullptr;
   return wrapper == nullptr ? GuardKind::decorator : gradient_guard(wrapper->name);
 }
@@ -339,7 +331,7 @@ GuardKind guard_inside(std::span<const Statement* const> block, int depth,
   if (depth > kMaxDepth) return GuardKind::decorator;
   for (const Statement* statement : block) {
     for (const WithItem& item : statement->items) {
-      const Call* call = item.context == nullptr ? nullptr : item.context->call();
+      const Call* call = item.context->call();
       if (call == nullptr || gradient_guard(call->name) == GuardKind::decorator) continue;
       if (contains(statement->file->slice(statement->range), text)) {
         return gradient_guard(call->name);
@@ -362,8 +354,8 @@ GuardKind guard_inside(std::span<const Statement* const> block, int depth,
 GuardKind guard_of_own_decorator(const Expr& decorator) {
   const Expr& made =
       decorator.call() != nullptr ? *decorator.call()->expr->children().front() : decorator;
-  const bool is_own = made.type != nullptr && made.type->is(TypeKind::function) &&
-                      made.type->function != nullptr && !made.type->function->parameters.empty();
+  const bool is_own = made.type->is(TypeKind::function) && made.type->function != nullptr &&
+                      !made.type->function->parameters.empty();
   return is_own ? guard_inside(made.type->function->body, 0) : GuardKind::decorator;
 }
 
@@ -372,7 +364,7 @@ GuardKind guard_of_own_decorator(const Expr& decorator) {
 GuardKind guard_of_own_manager(const Expr& made) {
   if (made.call() == nullptr) return GuardKind::with_other;
   const FunctionDef* target = made.call()->target;
-  const ClassDef* def = made.type == nullptr ? nullptr : made.type->class_def;
+  const ClassDef* def = made.type->class_def;
   if (target != nullptr && target->class_def != nullptr) def = target->class_def;
   GuardKind kind = GuardKind::decorator;
   if (target != nullptr && target->class_def == nullptr) {

@@ -39,7 +39,7 @@ bool raises_otherwise(const Guard& guard) {
 }
 
 std::string_view guard_text(const Guard& guard) {
-  if (guard.expr == nullptr || guard.expr->statement == nullptr) return {};
+  if (guard.expr == nullptr) return {};
   return guard.expr->statement->file->slice(guard.expr->range);
 }
 
@@ -58,7 +58,7 @@ bool ends_the_loop(const Guard& guard) {
 
 bool assigns(const Statement& branch, std::string_view target) {
   return any_statement(branch.body, [&](const Statement& statement) {
-    const bool is_it = statement.kind == StatementKind::assignment && statement.target != nullptr &&
+    const bool is_it = statement.kind == StatementKind::assignment &&
                        statement.file->slice(statement.target->range) == target;
     return is_it;
   });
@@ -111,7 +111,7 @@ bool chooses_layer(const Guard& guard) {
   if (binding->kind == StatementKind::for_) return true;
   const Statement* loop = binding->parent;
   return binding->kind == StatementKind::assignment && binding->value != nullptr &&
-         loop != nullptr && loop->kind == StatementKind::for_ && loop->target != nullptr &&
+         loop != nullptr && loop->kind == StatementKind::for_ &&
          uses_name_of(*loop->target, *binding->value);
 }
 
@@ -176,7 +176,7 @@ bool asks_for_object(const Guard& guard) {
   const Expr* expr = guard.expr;
   const bool is_plain = expr != nullptr && !guard.negated &&
                         (expr->kind == ExprKind::name || expr->kind == ExprKind::attribute);
-  if (!is_plain || expr->type == nullptr) return false;
+  if (!is_plain) return false;
   const Type& type = *expr->type;
   if (type.class_def != nullptr && !type.is(TypeKind::class_)) {
     return type.class_def->method("__bool__") == nullptr &&
@@ -264,10 +264,9 @@ bool guards_backward(const SourceFacts& facts, const Loop* step_loop, const Guar
   const Call* backward = step_loop == nullptr ? nullptr : step_loop->backward;
   const bool is_branch = guard.kind == GuardKind::condition && guard.statement != nullptr &&
                          guard.statement->kind == StatementKind::if_;
-  if (backward == nullptr || backward->statement == nullptr || !is_branch) return false;
+  if (backward == nullptr || !is_branch) return false;
   const auto is_there = [&](const Call& call) {
-    return call.statement != nullptr &&
-           is_in_else(*call.statement, *guard.statement) == guard.negated;
+    return is_in_else(*call.statement, *guard.statement) == guard.negated;
   };
   const bool may_be =
       is_there(*backward) || (backward->function != nullptr &&

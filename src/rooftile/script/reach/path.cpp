@@ -26,7 +26,7 @@ bool asks_for_kept(const Expr& condition, std::span<const Statement* const> rest
                     condition.children()[1]->kind == ExprKind::none &&
                     condition.children()[0]->kind == ExprKind::attribute;
   return asks && std::ranges::any_of(rest, [&](const Statement* each) {
-           return each->kind == StatementKind::assignment && each->target != nullptr &&
+           return each->kind == StatementKind::assignment &&
                   each->file->slice(each->target->range) ==
                       each->file->slice(condition.children()[0]->range);
          });
@@ -128,7 +128,7 @@ std::vector<Guard> inline_guards(const SourceFacts& facts, const Call& call) {
       guards = guards_of_condition(facts, outer->children()[1], call.statement,
                                    inner == outer->children()[2]);
     } else if (outer->kind == ExprKind::logical && outer->word() != "not" &&
-               !outer->children().empty() && inner != outer->children()[0]) {
+               inner != outer->children()[0]) {
       guards =
           guards_of_condition(facts, outer->children()[0], call.statement, outer->word() == "or");
     }
@@ -139,7 +139,6 @@ std::vector<Guard> inline_guards(const SourceFacts& facts, const Call& call) {
 }
 
 Path path_to(const SourceFacts& facts, const Call& call) {
-  if (call.statement == nullptr) return {};
   Path path = path_to(facts, *call.statement);
   for (const Guard& guard : inline_guards(facts, call)) path.emplace_back().guard = guard;
   return path;

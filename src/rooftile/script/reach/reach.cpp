@@ -90,7 +90,7 @@ bool is_trial(const SourceFacts& facts, const Call& call) {
   }
   auto programs = training_programs_of(facts, *call.file);
   std::erase_if(programs, [&](const Program* program) { return program->entry == call.file; });
-  if (programs.empty() || call.statement == nullptr) return false;
+  if (programs.empty()) return false;
   return std::ranges::none_of(
       programs, [&](const Program* program) { return runs_in(facts, *program, *call.statement); });
 }
@@ -100,16 +100,15 @@ bool is_trial_of_own(const Call& call) {
   const FunctionDef* function = call.function;
   const FunctionDef* forward = call.target;
   if (function == nullptr || !is_forward(forward) || !is_module_method(*function) ||
-      function == forward || call.statement == nullptr) {
+      function == forward) {
     return false;
   }
   if (!contains_any(function->name, {"forward", "eval", "test", "infer", "predict", "valid"})) {
     return false;
   }
-  const Expr* callee = call.expr->children().empty() ? nullptr : call.expr->children().front();
+  const Expr& callee = *call.expr->children().front();
   const bool is_self =
-      callee != nullptr && (callee->word() == "self" ||
-                            (call.receiver != nullptr && last_name(call.receiver) == "self"));
+      callee.word() == "self" || (call.receiver != nullptr && last_name(call.receiver) == "self");
   return is_self && !function->class_def->is_lightning_module;
 }
 
@@ -133,11 +132,11 @@ bool is_also_called_from_outside(const FunctionDef& function) {
 // The function that a call of a parameter runs, `run()` of `timed(run)`, where `by` hands it over;
 // null where that is not seen.
 const FunctionDef* handed_over(const Call& call, const Call& by) {
-  if (call.receiver != nullptr || call.expr->children().empty()) return nullptr;
+  if (call.receiver != nullptr) return nullptr;
   const Expr& callee = *call.expr->children().front();
   if (callee.kind != ExprKind::name || callee.binding() != nullptr) return nullptr;
   const Argument* given = passed_argument(by, *call.function, callee.word());
-  return given == nullptr || given->value == nullptr ? nullptr : given->value->type->function;
+  return given == nullptr ? nullptr : given->value->type->function;
 }
 
 bool is_between_steps(std::string_view hook) {
@@ -166,7 +165,7 @@ bool asks_for_inference(const Guard& guard) {
 bool switches_off(const Expr& autocast, const Guard& guard) {
   const Call* call = autocast.call();
   const Argument* enabled = call == nullptr ? nullptr : call->argument("enabled");
-  if (enabled == nullptr || enabled->value == nullptr || enabled->followed) return false;
+  if (enabled == nullptr || enabled->followed) return false;
   return guard.negated && guard.expr != nullptr && guard.statement != nullptr &&
          guard.statement->file == call->file &&
          call->file->slice(enabled->value->range) == call->file->slice(guard.expr->range);

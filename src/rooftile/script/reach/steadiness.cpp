@@ -10,7 +10,7 @@ namespace {
 
 const Expr* root_of(const Expr& expr) {
   const Expr* root = &expr;
-  while (root->kind == ExprKind::attribute && !root->children().empty()) root = root->children()[0];
+  while (root->kind == ExprKind::attribute) root = root->children()[0];
   return root;
 }
 
@@ -111,8 +111,8 @@ class Steadiness {
   bool copies_setting(const Statement& binding) {
     constexpr int kMaxCopies = 3;
     const bool sets = binding.kind == StatementKind::assignment && binding.word == "=" &&
-                      binding.value != nullptr && binding.target != nullptr &&
-                      binding.target->kind == ExprKind::name && copies_ < kMaxCopies;
+                      binding.value != nullptr && binding.target->kind == ExprKind::name &&
+                      copies_ < kMaxCopies;
     if (!sets) return false;
     ++copies_;
     const Expr& value = *binding.value;

@@ -62,9 +62,8 @@ const std::vector<const Expr*>& texts_of(const SourceFacts& facts) {
   if (!texts.empty()) return texts;
   for (const auto& file : facts.files) {
     for (const Statement* statement : file->statements) {
-      const bool is_documentation = statement->kind == StatementKind::expression &&
-                                    statement->value != nullptr &&
-                                    statement->value->kind == ExprKind::text;
+      const bool is_documentation =
+          statement->kind == StatementKind::expression && statement->value->kind == ExprKind::text;
       if (is_documentation) continue;
       for_own_expressions(*statement, [&](const Expr* expr) { add_texts(expr, texts); });
       if (statement->function_def == nullptr) continue;
@@ -154,8 +153,7 @@ bool is_open_choice(const SourceFacts& facts, const Guard& guard) {
   const bool may_pick = guard.kind == GuardKind::option || guard.kind == GuardKind::condition;
   if (!may_pick || guard.expr == nullptr || is_about_launch(guard)) return false;
   // What a constructor asks stays as it is.
-  const FunctionDef* function =
-      guard.expr->statement == nullptr ? nullptr : guard.expr->statement->function;
+  const FunctionDef* function = guard.expr->statement->function;
   const bool is_setting =
       guard.kind == GuardKind::option || (function != nullptr && function->name == "__init__");
   const bool picks = is_setting ? !tests_for_none(*guard.expr) && !asks_by_call(*guard.expr) &&
@@ -290,7 +288,7 @@ bool is_beside_scripts(const SourceFacts& facts, const File& file) {
 // `a = input()` in a step: it waits for a key.
 bool waits_for_keys(const File& file) {
   return std::ranges::any_of(file.calls, [](const Call* call) {
-    if (call->name != "input" || call->statement == nullptr) return false;
+    if (call->name != "input") return false;
     const Statement* loop = loop_around(call->statement);
     return loop != nullptr && loop->loop != nullptr && loop->loop->role == LoopRole::training_step;
   });

@@ -67,7 +67,7 @@ class Words {
 
   // `self.model.train`, but not `tools.train` of a module, also one that is loaded by its name.
   static bool is_member(const Expr& part) {
-    if (part.kind != ExprKind::attribute || part.children().empty()) return false;
+    if (part.kind != ExprKind::attribute) return false;
     const Expr& owner = *part.children().front();
     const bool is_kept = owner.kind == ExprKind::attribute && owner.full_name().empty();
     const Call* made = owner.binding() == nullptr || owner.binding()->value == nullptr
@@ -112,8 +112,7 @@ const FileWords& words_of(const SourceFacts& facts, const File& file) {
 
 bool is_under_main_guard(const Statement& statement) {
   for (const Statement* at = &statement; at != nullptr; at = at->parent) {
-    const bool asks = at->kind == StatementKind::if_ && at->value != nullptr &&
-                      uses_variable(at->value, "__name__");
+    const bool asks = at->kind == StatementKind::if_ && uses_variable(at->value, "__name__");
     if (asks) return true;
   }
   return false;
@@ -206,7 +205,7 @@ bool is_taken_by_name(const SourceFacts& facts, const File& file) {
 // `loaded = import_module(name)`, and then `loaded.__dict__.items()`: all that a configuration file
 // sets, which runs nothing else.
 bool reads_settings(const Call& load) {
-  const Expr* target = load.statement == nullptr ? nullptr : load.statement->target;
+  const Expr* target = load.statement->target;
   return target != nullptr && target->kind == ExprKind::name &&
          contains(load.file->text, std::string(target->word()) + ".__dict__.items()");
 }
@@ -276,7 +275,7 @@ bool is_registered(const ClassDef& def) {
 // `choose("penalty")`, which is not seen, may make what derives from another class of the files.
 bool has_own_base(const ClassDef& def) {
   return !def.is_module && std::ranges::any_of(def.bases, [](const Expr* base) {
-    return base->type != nullptr && base->type->class_def != nullptr;
+    return base->type->class_def != nullptr;
   });
 }
 
@@ -304,7 +303,6 @@ const Statement* statement_in(const File& file, std::size_t line) {
 }
 
 bool is_unused(const SourceFacts& facts, const FunctionDef& function) {
-  if (function.statement == nullptr) return false;
   if (function.class_def != nullptr) {
     return is_unused(facts, *function.class_def) ||
            is_known_unused(facts, function, !may_be_called_from_outside(function));
@@ -351,9 +349,8 @@ bool is_overridden(const SourceFacts& facts, const FunctionDef& method) {
   bool is_made = false;  // what derives from it
   for (const auto& file : facts.files) {
     for (const ClassDef* other : file->classes) {
-      const bool derives = std::ranges::any_of(other->bases, [&](const Expr* base) {
-        return base->type != nullptr && base->type->class_def == def;
-      });
+      const bool derives = std::ranges::any_of(
+          other->bases, [&](const Expr* base) { return base->type->class_def == def; });
       if (!derives) continue;
       is_derived = true;
       is_made = is_made || !facts.calls(other->full_name).empty();

@@ -37,7 +37,7 @@ bool climbs_out(const FunctionDef* from, const MayEnter& may_enter, const MayPas
     if (!may_enter(*function)) continue;
     if (function->callers.empty()) return true;
     for (const Call* caller : function->callers) {
-      if (caller->statement == nullptr || !may_pass(*caller)) continue;
+      if (!may_pass(*caller)) continue;
       if (seen.insert(caller->function).second) open.push_back(caller->function);
     }
   }
@@ -113,7 +113,6 @@ bool leads_from_step(const SourceFacts& facts, const Statement& statement,
     if (function == nullptr) return false;
     if (is_step_function(*function)) return true;
     for (const Call* caller : function->callers) {
-      if (caller->statement == nullptr) continue;
       const auto met = meets_step(path_to(facts, *caller->statement), stops);
       if (met == true) return true;
       if (!met && seen.insert(caller->function).second) open.push_back(caller->function);
@@ -154,7 +153,6 @@ std::vector<Guard> guards_on_ways(const SourceFacts& facts, const Statement& sta
     if (function == nullptr) continue;
     std::ranges::move(guards_of_decorators(*function), std::back_inserter(all));
     for (const Call* caller : function->callers) {
-      if (caller->statement == nullptr) continue;
       add(path_to(facts, *caller->statement));
       if (seen.insert(caller->function).second) open.push_back(caller->function);
     }
