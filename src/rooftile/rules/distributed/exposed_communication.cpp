@@ -354,17 +354,26 @@ bool pipelines_embeddings(const TraceSummary& trace) {
   });
 }
 
+// Its codecs of quantized communication, "## encoder fp16 None ##".
+bool sends_embeddings_in_16_bits(const TraceSummary& trace) {
+  return std::ranges::any_of(trace.annotations, [](const PlaceUse& range) {
+    return contains_any(lower(range.name), {"encoder fp16", "encoder bf16"});
+  });
+}
+
 Fix propose_for_embeddings(const TraceSummary& trace) {
+  const std::string_view bits = sends_embeddings_in_16_bits(trace) ? "8 bits" : "16 or 8 bits";
   if (pipelines_embeddings(trace)) {
-    return {
-        "Send embeddings and their gradients in 16 or 8 bits; the exchange of the next batch's "
-        "indices is beside the computation already",
-        Exactness::changes_numerics};
+    return {fmt::format("Send embeddings and their gradients in {}; the exchange of the next "
+                        "batch's indices is beside the computation already",
+                        bits),
+            Exactness::changes_numerics};
   }
-  return {
-      "Where it does not do so yet: exchange the next batch's embeddings while the dense layers "
-      "compute (TorchRec's TrainPipelineSparseDist), and send them in 16 or 8 bits",
-      Exactness::changes_numerics};
+  return {fmt::format("Where it does not do so yet: exchange the next batch's embeddings while the "
+                      "dense layers compute (TorchRec's TrainPipelineSparseDist), and send them in "
+                      "{}",
+                      bits),
+          Exactness::changes_numerics};
 }
 
 Fix propose_for_all_to_all(const TraceSummary& trace) {

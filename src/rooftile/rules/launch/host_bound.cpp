@@ -124,10 +124,15 @@ const RangeUse* main_range(const TraceSummary& trace, Seconds idle) {
   return found == trace.ranges.end() || found->idle < kMost * idle ? nullptr : &*found;
 }
 
-const Fix kOptimizer{
-    "Launch less in the optimizer's step: fuse its updates and copies over lists of tensors "
-    "(torch._foreach_*, foreach=True), or compile it (torch.compile)",
-    Exactness::exact_arithmetic};
+// Where `share` of the idle time is the optimizer's; `elsewhere` is for the rest.
+Fix propose_for_optimizer(double share, const Fix& elsewhere) {
+  constexpr double kNearlyAll = 0.8;
+  const std::string text =
+      "Launch less in the optimizer's step: fuse its updates and copies over lists of tensors "
+      "(torch._foreach_*, foreach=True), or compile it (torch.compile)";
+  if (share >= kNearlyAll) return {text, Exactness::exact_arithmetic};
+  return {fmt::format("{}; for the rest: {}", text, elsewhere.text), elsewhere.exactness};
+}
 
 // "812 kernels per step, 68 % of them shorter than 20 µs"; with CUDA graphs, of which one call
 // launches many, "13 launch calls per step and 1 CUDA graph per step".
@@ -267,14 +272,13 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   const RangeUse* range = main_range(trace, idle);
   const bool in_optimizer =
       range != nullptr && range->name.starts_with("Optimizer.step") && uses_torch(trace);
+  Fix fix = propose(trace, short_share);
+  if (in_optimizer) fix = propose_for_optimizer(range->idle / idle, fix);
   Finding finding =
       about_trace(trace,
                   fmt::format("the GPU is idle {}, launch-bound: {}", cost_text(trace, idle),
                               launches_text(trace, short_share)),
-                  between_waits  ? kWithoutWaits
-                  : in_optimizer ? kOptimizer
-                                 : propose(trace, short_share),
-                  gain);
+                  between_waits ? kWithoutWaits : fix, gain);
   finding.count = trace.launches;
   // It was ahead without the recording.
   if (falls_behind(trace)) finding.own_level = Level::info;
