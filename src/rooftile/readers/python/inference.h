@@ -233,7 +233,7 @@ class Inference {
   void note_buffer(const Call& call);
   const Entry* bound_entry(const Expr* object);
   Residence named_residence(const Expr& name, int depth);
-  bool asks_for_unset_gpu(const Expr& condition, int depth) const;
+  std::optional<bool> truth_without_gpu(const Expr& condition, int depth) const;
   Residence device_residence(const Expr* expr, int depth = 0);
   Residence written_residence(const Expr* expr, int depth);
   Residence chosen_residence(const Expr& conditional, int depth);

@@ -345,23 +345,27 @@ Residence Inference::named_residence(const Expr& name, int depth) {
                            : Residence::unknown;
 }
 
-// `args.cuda is not None` where that option has no default.
-bool Inference::asks_for_unset_gpu(const Expr& condition, int depth) const {
-  if (depth > kMaxDeviceDepth || condition.children().size() < 2) return false;
-  if (condition.kind == ExprKind::logical && condition.word() == "and") {
-    return std::ranges::any_of(condition.children(), [&](const Expr* part) {
-      return asks_for_unset_gpu(*part, depth + 1);
+// `args.cuda is not None` where that option has no default: false, and the opposite of `is None`.
+std::optional<bool> Inference::truth_without_gpu(const Expr& condition, int depth) const {
+  if (depth > kMaxDeviceDepth || condition.children().size() < 2) return std::nullopt;
+  if (condition.kind == ExprKind::logical) {
+    const bool deciding = condition.word() == "or";
+    const bool is_decided = std::ranges::any_of(condition.children(), [&](const Expr* part) {
+      return truth_without_gpu(*part, depth + 1) == deciding;
     });
+    return is_decided ? std::optional(deciding) : std::nullopt;
   }
   const Expr& asked = *condition.children()[0];
-  const bool asks = condition.kind == ExprKind::comparison && condition.word() == "is not" &&
+  const bool asks = condition.kind == ExprKind::comparison && condition.word().starts_with("is") &&
                     condition.children()[1]->kind == ExprKind::none &&
                     asked.kind == ExprKind::attribute && is_one_of(asked.word(), {"cuda", "gpu"});
-  if (!asks) return false;
+  if (!asks) return std::nullopt;
   const auto option = store_.options.find(asked.word());
-  if (option == store_.options.end() || option->second.several) return false;
+  if (option == store_.options.end() || option->second.several) return std::nullopt;
   const Expr* usual = option->second.value;
-  return option->second.action.empty() && (usual == nullptr || usual->kind == ExprKind::none);
+  const bool is_unset =
+      option->second.action.empty() && (usual == nullptr || usual->kind == ExprKind::none);
+  return is_unset ? std::optional(condition.word() == "is") : std::nullopt;
 }
 
 namespace {
@@ -390,10 +394,9 @@ Residence Inference::device_residence(const Expr* expr, int depth) {
 Residence Inference::chosen_residence(const Expr& conditional, int depth) {
   if (conditional.children().size() != 3) return Residence::unknown;
   const Expr& condition = *conditional.children()[1];
-  if (asks_for_unset_gpu(condition, depth)) {
-    return device_residence(conditional.children()[2], depth + 1);
-  }
-  if (const auto asked = fixed_truth(condition)) {
+  std::optional<bool> asked = truth_without_gpu(condition, depth);
+  if (!asked) asked = fixed_truth(condition);
+  if (asked) {
     return device_residence(conditional.children()[*asked ? 0 : 2], depth + 1);
   }
   const Residence yes = device_residence(conditional.children()[0], depth + 1);

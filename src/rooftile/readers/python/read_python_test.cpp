@@ -182,6 +182,13 @@ TEST(ReadPython, KnowsThatAGpuIsNotAskedFor) {
       {"a switch", asking(", action='store_true'", "a.gpu is not None"), Residence::gpu},
       {"and", asking("", "torch.cuda.is_available() and a.gpu is not None"), Residence::host},
       {"or", asking("", "torch.cuda.is_available() or a.gpu is not None"), Residence::gpu},
+      {"the other way",
+       "p.add_argument('--gpu')\na = p.parse_args()\nplace = 'cpu' if a.gpu is None else a.gpu\n",
+       Residence::host},
+      {"the other way, or",
+       "p.add_argument('--gpu')\na = p.parse_args()\n"
+       "place = 'cpu' if a.gpu is None or debug else a.gpu\n",
+       Residence::host},
       {"declared twice", "p.add_argument('--gpu', default=0)\n" + asking("", "a.gpu is not None"),
        Residence::gpu},
   };
