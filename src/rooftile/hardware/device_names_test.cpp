@@ -98,6 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
         Spelling{"NVIDIA GeForce RTX 2080 Ti", "rtx_2080_ti"},
         Spelling{"NVIDIA GeForce RTX 3090", "rtx_3090"},
         Spelling{"NVIDIA GeForce RTX 4090", "rtx_4090"},
+        Spelling{"NVIDIA GeForce RTX 4090 D", "rtx_4090_d"},
         Spelling{"NVIDIA GeForce RTX 5090", "rtx_5090"},
         Spelling{"NVIDIA RTX 6000 Ada Generation", "rtx_6000_ada"},
         Spelling{"NVIDIA H100 80GB HBM3", "h100_sxm"}, Spelling{"NVIDIA H100 PCIe", "h100_pcie"},

@@ -142,6 +142,7 @@ const std::map<std::string, SmRates> kRatesOfDevice = {
     {"rtx_4080", kAdaGeforce},
     {"rtx_4080_super", kAdaGeforce},
     {"rtx_4090", kAdaGeforce},
+    {"rtx_4090_d", kAdaGeforce},
     {"h100_sxm", kHopper},
     {"h100_pcie", kHopper},
     {"h100_nvl", kHopper},
