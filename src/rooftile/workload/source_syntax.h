@@ -33,7 +33,7 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-// The children that are told here are always there, also in broken code. Attributes, calls, lambdas
+// The children listed here are always there, also in broken code. Attributes, calls, lambdas
 // and dicts have no others; elsewhere a syntax error between them is one more, of the kind `other`.
 enum class ExprKind : std::uint8_t {
   name,         // word
@@ -51,7 +51,7 @@ enum class ExprKind : std::uint8_t {
   list,         // children
   tuple,        // children
   set,          // children
-  dict,         // children: key, value, key, value; `**x` is a starred alone in a pair with itself
+  dict,         // children: key, value, key, value; of `**x` an `other` and the starred
   unary,        // word: - + ~ ; children: operand
   binary,       // word: + - * / // % ** @ & | ^ << >>; children: left, right
   comparison,   // word: the first operator (<, ==, in, not in, is, …); children: two or more
@@ -129,7 +129,7 @@ struct alignas(64) Expr {
 };
 static_assert(sizeof(Expr) == 64);
 
-// What is named here is never null but where that is said, also in broken code.
+// What is listed for a kind is never null unless stated, also in broken code.
 enum class StatementKind : std::uint8_t {
   expression,  // value
   assignment,  // target, value; word is "=", or "+=" and the like; value null for `x: int`

@@ -244,19 +244,17 @@ void GapExplainer::explain_start_up(const Gap& gap) {
     if (until > at) pieces_.push_back({at, until, cause, wait});
     at = std::max(at, until);
   };
-  for (; next_ < waits_.size() && waits_[next_].end <= gap.end; ++next_) {
-    const HostWait& wait = waits_[next_];
-    if (wait.cause != IdleCause::profiler) continue;
-    add(wait.start, IdleCause::start_up, kNone);
-    add(wait.end, IdleCause::profiler, static_cast<std::uint32_t>(next_));
+  for (std::size_t i = next_; i < waits_.size() && waits_[i].start < gap.end; ++i) {
+    if (waits_[i].cause != IdleCause::profiler) continue;
+    add(waits_[i].start, IdleCause::start_up, kNone);
+    add(std::min(waits_[i].end, gap.end), IdleCause::profiler, static_cast<std::uint32_t>(i));
   }
+  while (next_ < waits_.size() && waits_[next_].end <= gap.end) ++next_;
   add(gap.end, IdleCause::start_up, kNone);
 }
 
 void GapExplainer::explain(const Gap& gap) {
-  if (gap.next < track_.rows.size() && is_start_up(gap)) {
-    return explain_start_up(gap);
-  }
+  if (gap.next < track_.rows.size() && is_start_up(gap)) return explain_start_up(gap);
   if (gap.next == track_.rows.size()) {
     // Nothing was launched any more: only what kept the host from going on counts.
     const bool has_host = timeline_.calls.time.size() + timeline_.ops.time.size() > 0;

@@ -90,9 +90,9 @@ Nanoseconds within(const std::vector<IdlePiece>& pieces, const Window& window,
   return sum;
 }
 
-// From the first start to the last end on the GPU, of what was launched in the recording, with the
-// host's work between that and what was launched before; and on to the end of what a function of the
-// program does with it, which Python stacks tell from the program's end.
+// From the first start to the last end on the GPU, of what was launched in the recording. Before it
+// comes the host's work since the end of what was launched earlier, behind it what a function of
+// the program does with the results, which Python stacks tell from the program's end.
 Window part_with_work(const Timeline& timeline, const Links& links, const GpuTrack& track,
                       const std::vector<IdlePiece>& pieces, const Window& whole) {
   Window part{whole.end, whole.start};
@@ -410,7 +410,7 @@ TraceSummary summarize(const Timeline& timeline) {
                                  : host_part(timeline, links, track, waits, work);
   // What it launches then has no work in the recording that would wait for it.
   if (!has_steps && summary.lost_launches > 0) {
-    host_window.end = std::clamp(lost.from, host_window.start + 1, host_window.end);
+    host_window.end = std::max(host_window.start + 1, std::min(lost.from, host_window.end));
   }
   summary.time = window == whole ? summary.whole
                                  : breakdown(window, split_busy(timeline, track, window), pieces);

@@ -162,7 +162,8 @@ bool UsualRuns::moves_more(std::uint32_t row, const ActivityRows& others) const 
   constexpr Nanoseconds kFarMore = 5;  // times
   std::vector<Nanoseconds> behind;
   for (const std::uint32_t other : others) behind.push_back(followed_.at(other));
-  return followed_.at(row) > kFarMore * median(std::move(behind));
+  const Nanoseconds usual = median(std::move(behind));
+  return usual > 0 && followed_.at(row) > kFarMore * usual;
 }
 
 // What a few runs take beyond the median, of those that take so many times as long.

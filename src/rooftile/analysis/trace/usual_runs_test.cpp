@@ -79,19 +79,20 @@ TEST(UsualRuns, WithinAMachineALinkBoundsWhatATransferTakes) {
 // Without sizes one of many takes a hundred times as long: it waits, unless what works on its data
 // takes as much longer.
 TEST(UsualRuns, OneLongRunOfUnknownSizeMayMoveMore) {
-  const auto waiting = [](int copied_us) {
+  const auto waiting = [](int copied_us, int usual_us = 90) {
     std::string text;
     for (int i = 0; i < 8; ++i) {
       const int length = i == 7 ? 400'000 : 3'000;
       text += fmt::format(
           "kernel 20 {}us {}us ncclDevKernel_AllGather_RING_LL(all)\n"
           "kernel 7 {}us {}us CatArrayBatchedCopy\n",
-          i * 5'000, length, i * 5'000 + length, i == 7 ? copied_us : 90);
+          i * 5'000, length, i * 5'000 + length, i == 7 ? copied_us : usual_us);
     }
     return us_of(summary_of_runs(text).time.rank_waiting);
   };
   EXPECT_NEAR(waiting(90), 397'000, 1e-3);
   EXPECT_NEAR(waiting(9'000), 0, 1e-3);
+  EXPECT_NEAR(waiting(9'000, 0), 397'000, 1e-3);
 }
 
 TEST(UsualRuns, WaitingBesideComputationCostsNothing) {

@@ -201,8 +201,11 @@ void Lowering::dictionary(Expr* expr, Id id) {
       push(key, expr);
       push(value, expr);
     } else if (kind(child) == Kind::dictionary_splat) {
+      Expr* key = make(ExprKind::other, child);
+      key->parent = expr;
+      key->set_word("**");
+      children_.push_back(key);
       push(child, expr);
-      children_.push_back(children_.back());
     }
   });
   set_children(expr, mark);

@@ -360,6 +360,16 @@ TEST(ReadPython, KnowsLayers) {
   EXPECT_EQ(uses, (std::vector<std::string>{"conv", "bn<", "head.0<", "head.1<"}));
 }
 
+// Each level is one expression: twice as many for each would never end.
+TEST(ReadPython, ReadsDictionariesInDictionaries) {
+  std::string dict = "{'n': 5}";
+  for (int level = 0; level < 60; ++level) dict = "{**" + dict + "}";
+  const SourceFacts facts = facts_of("k = " + dict + "\nf(**k)\n");
+  EXPECT_EQ(facts.method_calls("f").size(), 1U);
+  const SourceFacts shallow = facts_of("k = {**{**{'n': 5}}}\nf(**k)\n");
+  EXPECT_TRUE(shallow.argument(only(shallow.method_calls("f")), "n").is(5));
+}
+
 TEST(ReadPython, SurvivesWhatIsNoPython3) {
   for (const char* text : {"print 'a', b\nimport torch\ntorch.compile(x)\n",
                            "def f(:\n  pass\nimport torch\ntorch.compile(x)\n",

@@ -111,8 +111,8 @@ class Follower {
       const Expr& key = *dict.children()[i];
       if (key.kind == ExprKind::text) {
         add(key.word(), dict.children()[i + 1]);
-      } else if (key.kind == ExprKind::starred) {
-        all = follow(*key.children()[0], depth + 1) && all;
+      } else if (dict.children()[i + 1]->kind == ExprKind::starred) {
+        all = follow(*dict.children()[i + 1]->children()[0], depth + 1) && all;
       } else {
         all = false;
       }

@@ -131,7 +131,9 @@ Fix propose_for_optimizer(double share, const Fix& elsewhere) {
       "Launch less in the optimizer's step: fuse its updates and copies over lists of tensors "
       "(torch._foreach_*, foreach=True), or compile it (torch.compile)";
   if (share >= kNearlyAll) return {text, Exactness::exact_arithmetic};
-  return {fmt::format("{}; for the rest: {}", text, elsewhere.text), elsewhere.exactness};
+  const bool is_advice = elsewhere.exactness != Exactness::not_applicable;
+  return {fmt::format("{}. Elsewhere: {}", text, elsewhere.text),
+          is_advice ? elsewhere.exactness : Exactness::exact_arithmetic};
 }
 
 // "812 kernels per step, 68 % of them shorter than 20 µs"; with CUDA graphs, of which one call
@@ -280,7 +282,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
                               launches_text(trace, short_share)),
                   between_waits ? kWithoutWaits : fix, gain);
   finding.count = trace.launches;
-  // It was ahead without the recording.
+  // The host was ahead without the recording.
   if (falls_behind(trace)) finding.own_level = Level::info;
   if (range != nullptr) {
     finding.message += fmt::format("; {} of it in {}", share_text(range->idle / idle), range->name);

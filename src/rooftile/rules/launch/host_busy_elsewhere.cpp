@@ -288,7 +288,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
     if (work.is_operator() && is_one_marked_step(trace)) continue;
     if (work.exposed < kLeastIdleShare * trace.time.span) continue;
     cases.push_back({work.name, describe(trace, joined)});
-    // It was ahead without the recording.
+    // The host was ahead without the recording.
     if (falls_behind(trace)) cases.back().finding.own_level = Level::info;
   }
   return cases;
