@@ -36,28 +36,28 @@ struct Place {
 // The children listed here are always there, also in broken code. Attributes, calls, lambdas
 // and dicts have no others; elsewhere a syntax error between them is one more, of the kind `other`.
 enum class ExprKind : std::uint8_t {
-  name,         // word
-  attribute,    // word is the last part, children: the object
-  call,         // call; children: callee, then the values of the arguments as written
-  subscript,    // children: object, then one index or more
-  slice,        // children: those of start, stop, step that are written
-  text,         // word: between the quotes, escapes as written; bytes too
-  format,       // an f-string; children: what it interpolates
-  integer,      // word: as written
-  real,         // word: as written
-  boolean,      // word: True or False
-  none,         // None
-  ellipsis,     // ...
-  list,         // children
-  tuple,        // children
-  set,          // children
-  dict,         // children: key, value, key, value; of `**x` an `other` and the starred
-  unary,        // word: - + ~ ; children: operand
-  binary,       // word: + - * / // % ** @ & | ^ << >>; children: left, right
-  comparison,   // word: the first operator (<, ==, in, not in, is, …); children: two or more
-  logical,      // word: and, or, not; children: left, right, or the one of not
-  conditional,  // children: value if true, condition, value if false
-  lambda,       // function: its parameters; children: body
+  name,           // word
+  attribute,      // word is the last part, children: the object
+  call,           // call; children: callee, then the values of the arguments as written
+  subscript,      // children: object, then one index or more
+  slice,          // children: those of start, stop, step that are written
+  text,           // word: between the quotes, escapes as written; bytes too
+  format,         // an f-string; children: what it interpolates
+  integer,        // word: as written
+  real,           // word: as written
+  boolean,        // word: True or False
+  none,           // None
+  ellipsis,       // ...
+  list,           // children
+  tuple,          // children
+  set,            // children
+  dict,           // children: key, value, key, value; of `**x` an `other` and the starred
+  unary,          // word: - + ~ ; children: operand
+  binary,         // word: + - * / // % ** @ & | ^ << >>; children: left, right
+  comparison,     // word: the first operator (<, ==, in, not in, is, …); children: two or more
+  logical,        // word: and, or, not; children: left, right, or the one of not
+  conditional,    // children: value if true, condition, value if false
+  lambda,         // function: its parameters; children: body
   comprehension,  // children: element (or key, value), then a for_clause, more and conditions
   for_clause,     // of a comprehension; children: target, iterable (several in Python 2)
   starred,        // *x or **x (word); children: x

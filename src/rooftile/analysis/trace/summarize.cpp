@@ -121,9 +121,9 @@ Window part_with_work(const Timeline& timeline, const Links& links, const GpuTra
 }
 
 // From the launch of the first work in `part` until the host has launched the last and waits only
-// for its end.
+// for its end, or launches what has no work in a recording that ends early.
 Window host_part(const Timeline& timeline, const Links& links, const GpuTrack& track,
-                 const std::vector<HostWait>& waits, const Window& part) {
+                 const std::vector<HostWait>& waits, const Window& part, const LostWork& lost) {
   Window host{part.start, part.start};
   for (const std::uint32_t row : track.rows) {
     const std::uint32_t call = links.gpu_call[row];
@@ -137,6 +137,7 @@ Window host_part(const Timeline& timeline, const Links& links, const GpuTrack& t
     host.end = std::max(host.end, wait.end <= part.end ? wait.end : wait.start + 1);
   }
   host.end = std::min(host.end, part.end);
+  if (ends_early(lost)) host.end = std::max(host.start + 1, std::min(host.end, lost.from));
   return host;
 }
 
@@ -406,12 +407,8 @@ TraceSummary summarize(const Timeline& timeline) {
   StepsApart apart;
   if (has_steps) apart = set_apart(marks, bounds, timeline, track, pieces, lost);
   const Window window{bounds.front(), bounds.back()};
-  Window host_window = has_steps ? Window{marks.steps.front().start, marks.steps.back().end}
-                                 : host_part(timeline, links, track, waits, work);
-  // What it launches then has no work in the recording that would wait for it.
-  if (!has_steps && summary.lost_launches > 0) {
-    host_window.end = std::max(host_window.start + 1, std::min(lost.from, host_window.end));
-  }
+  const Window host_window = has_steps ? Window{marks.steps.front().start, marks.steps.back().end}
+                                       : host_part(timeline, links, track, waits, work, lost);
   summary.time = window == whole ? summary.whole
                                  : breakdown(window, split_busy(timeline, track, window), pieces);
   summary.time.awaited_communication = to_seconds(covered(communication, held_up, window));
