@@ -49,7 +49,8 @@ host up may take over; 0 where one step was recorded. Of code that the trace doe
   back there, the reader knows.
 - In the first call of an operator, which sets up libraries and loads kernels: record after a warm-up.
   Operators of a single step are not reported for that reason.
-- With Python stacks recorded the host is slower than usual.
+- With Python stacks recorded the host is slower than usual. Where the GPU had much work in its
+  queue as the recording began and waits now, recording slows the host, and it is information.
 - Where the work needs this step's result, it can only be made faster.
 
 ## Evidence
