@@ -34,6 +34,10 @@ std::string scripts_not_judged_because(const source::SourceFacts& facts,
   if (trains) {
     return "nothing here says that it trains on a GPU; if it does, name it, e.g. --gpu h100";
   }
+  if (std::ranges::any_of(facts.programs, &source::Program::infers_on_gpu)) {
+    return "nothing here trains; of programs that only run a network, rules on scripts look at its "
+           "precision and attention alone: check a trace of it";
+  }
   return "nothing here trains on a GPU, as far as the source tells; if the training loop is in "
          "another file, give the folder";
 }

@@ -144,7 +144,6 @@ struct Call {
   // model(x). Deprecated names are kept: "torch.cuda.amp.GradScaler". Empty when unknown.
   std::string_view name;
   std::string_view method;         // the last part as written: "step"
-  std::string_view module;         // of the given files, that importlib or the like loads here
   const Expr* receiver = nullptr;  // what stands before the last dot; null for a plain name
   std::span<const Argument> arguments;
   bool unknown_arguments = false;         // a `*x` or `**x` that could not be followed
@@ -283,6 +282,7 @@ struct Program {
   const File* entry = nullptr;
   std::vector<const File*> files;  // the entry first
   bool trains_on_gpu = false;      // a training loop or trainer, and something on a GPU
+  bool infers_on_gpu = false;      // a network for one input after the other, and no training
   std::vector<const Loop*> training_loops;
   FileSet file_set;  // the files, to be asked
 

@@ -8,8 +8,9 @@ namespace rooftile::source {
 namespace {
 
 constexpr std::string_view kNumberMethods[] = {
-    "allclose",      "data_ptr", "dim",        "element_size", "equal", "get_device",
-    "is_contiguous", "item",     "ndimension", "nelement",     "numel", "size"};
+    "allclose",       "data_ptr", "dim",        "element_size", "equal", "get_device",
+    "is_contiguous",  "item",     "ndimension", "nelement",     "numel", "size",
+    "storage_offset", "stride"};
 
 bool is_number_method(std::string_view name) {
   return std::ranges::find(kNumberMethods, name) != std::end(kNumberMethods);

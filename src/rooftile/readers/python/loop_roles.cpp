@@ -61,11 +61,27 @@ class RoleFinder {
     return events;
   }
 
+  // Of the function that is called, or of that method of each class that the object may be.
+  Events events_of_targets(const Call& call) const {
+    Events events = known_events(call.target);
+    const auto* choices = call.receiver == nullptr ? nullptr : call.receiver->type->choices;
+    if (choices == nullptr) return events;
+    for (const ClassDef* choice : *choices) {
+      for (const ClassDef* def : lineage(facts_.store(), choice)) {
+        const FunctionDef* method = def->method(call.method);
+        if (method == nullptr) continue;
+        events.add(known_events(method));
+        break;
+      }
+    }
+    return events;
+  }
+
   Events own_events(const Call& call) const {
     Events events;
     if (call.target != nullptr) {
       const bool is_forward_call = is_forward(call);
-      const Events known = known_events(call.target);
+      const Events known = events_of_targets(call);
       // A forward counts as such, unless the module trains in it, as meta-learners do, or runs
       // backward for a step that comes later.
       if (!is_forward_call || known.backward != nullptr || known.has_training) {

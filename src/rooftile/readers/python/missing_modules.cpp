@@ -42,9 +42,10 @@ bool is_missing(const File& file, std::string_view full_name) {
     if (fs::exists(folder / "__init__.py", error))
       continue;  // a package: absolute names start above
     const fs::path package = folder / parts[0];
-    // Another file there is imported: the package is the project's own.
+    // Another file inside is imported: the package is the project's own.
     const bool is_own = std::ranges::any_of(file.imported, [&](const File* other) {
-      return fs::weakly_canonical(other->path, error).parent_path() == package;
+      const fs::path path = fs::weakly_canonical(other->path, error);
+      return std::ranges::mismatch(package, path).in1 == package.end();
     });
     if (!is_own) continue;
     if (has_module(package, parts[1])) return false;

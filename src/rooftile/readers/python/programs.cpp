@@ -209,6 +209,18 @@ bool leaves_starting_to_another(const Program& program, const std::vector<const 
   });
 }
 
+bool holds_step(const File& file) {
+  return std::ranges::any_of(file.functions, [](const FunctionDef* function) {
+    return function->is_training_step || function->is_open_step;
+  });
+}
+
+bool holds_evaluation_on_gpu(const File& file) {
+  return std::ranges::any_of(file.loops, [](const Loop* loop) {
+    return loop->role == LoopRole::evaluation_step && loop->on_gpu;
+  });
+}
+
 void describe(Program& program, const Shares& shares, bool only_runs) {
   bool trains = false;
   bool gpu = false;
@@ -224,6 +236,12 @@ void describe(Program& program, const Shares& shares, bool only_runs) {
   for (const File* file : program.files) {
     for (const Loop* loop : file->loops) const_cast<Loop*>(loop)->on_gpu |= loop->is_step();
   }
+  const auto any_file = [&](bool (*asked)(const File&)) {
+    return std::ranges::any_of(program.files, [&](const File* file) { return asked(*file); });
+  };
+  program.infers_on_gpu = program.entry != nullptr && !program.entry->is_test &&
+                          !program.trains_on_gpu && !any_file(holds_step) &&
+                          any_file(holds_evaluation_on_gpu);
 }
 
 // `for _ in range(5):` at the top of a file, over no loader.

@@ -221,6 +221,14 @@ bool is_trained(const SourceFacts& facts, const ClassDef* def, const WrittenAtte
   });
 }
 
+// Of a program whose purpose is to run the network.
+bool is_in_inference(const SourceFacts& facts, const WrittenAttention& attention) {
+  const auto programs = facts.programs_of(*attention.softmax->statement->file);
+  return std::ranges::any_of(programs, [](const Program* program) {
+    return program->infers_on_gpu && !is_evaluation_script(*program->entry);
+  });
+}
+
 void lower_unless_main(const SourceFacts& facts, const ClassDef* def,
                        const WrittenAttention& attention, Finding& finding) {
   std::string_view reason;
@@ -228,7 +236,7 @@ void lower_unless_main(const SourceFacts& facts, const ClassDef* def,
     reason = "the PyTorch that the project names has no fused call";
   } else if (def != nullptr && is_in_network_for_images(facts, *def)) {
     reason = "one part of a convolutional network, which takes most of the time";
-  } else if (!is_trained(facts, def, attention)) {
+  } else if (!is_trained(facts, def, attention) && !is_in_inference(facts, attention)) {
     reason = "it runs without gradients";
   } else if (attention.has_bias) {
     reason =
@@ -244,7 +252,7 @@ void lower_unless_main(const SourceFacts& facts, const ClassDef* def,
 
 void judge_functions(const SourceFacts& facts, const File& file, ProgramQuestion& is_gan,
                      std::vector<Finding>& findings) {
-  if (!has_text(file, "softmax") || !trains_on_gpu(facts, file)) return;
+  if (!has_text(file, "softmax") || !works_on_gpu(facts, file)) return;
   for (const FunctionDef* function : file.functions) {
     if (function->class_def != nullptr) continue;
     const auto attention = fusible_attention(*function);
@@ -265,7 +273,7 @@ std::vector<Finding> unfused_attention_in_source(const source::SourceFacts& fact
     return mentions(program, {"discriminator", "Discriminator", "netD", "gan", "GAN"});
   });
   for (const ClassDef* def : facts.modules()) {
-    if (!trains_on_gpu(facts, *def->file)) continue;
+    if (!works_on_gpu(facts, *def->file)) continue;
     const auto attention = attention_in(*def);
     if (!attention || is_of_other_kind(facts, *def, is_gan)) continue;
     findings.push_back(finding_for(facts, def->name, *def->file, *attention));

@@ -437,6 +437,17 @@ bool is_random(const Call& maker, const Call& move) {
          contains_any(text, {"normal_(", "uniform_(", "random_(", "bernoulli", "exponential_("});
 }
 
+// `tokens` of unknown type, where the file asks `tokens.size()`.
+bool is_used_as_tensor(const File& file, const Expr& place) {
+  if (!place.type->is(TypeKind::unknown)) return false;
+  const std::string name = code_text(file, &place);
+  constexpr std::string_view kOfTensors[] = {".size(", ".shape", ".dim(",
+                                             ".new_",  ".dtype", ".ne("};
+  return std::ranges::any_of(kOfTensors, [&](std::string_view member) {
+    return contains(file.text, name + std::string(member));
+  });
+}
+
 Finding finding_for(const SourceFacts& facts, const Call& maker, const Call& move) {
   const std::vector<const Call*> makers = makers_in(facts, maker);
   const bool is_torch = maker.name.starts_with("torch.") && !maker.method.ends_with("Tensor") &&
@@ -444,7 +455,8 @@ Finding finding_for(const SourceFacts& facts, const Call& maker, const Call& mov
   const Expr* place = &move == &maker ? nullptr : place_of(move);
   std::string device = place != nullptr ? code_text(*move.file, place) : std::string("\"cuda\"");
   const bool names_tensor =
-      place != nullptr && (move.method == "type_as" || place->type->is(TypeKind::tensor));
+      place != nullptr && (move.method == "type_as" || place->type->is(TypeKind::tensor) ||
+                           is_used_as_tensor(*move.file, *place));
   if (names_tensor && !device.ends_with(".device")) device += ".device";
   const bool is_inside = makers.size() == 1 && makers.front() != &maker;
   Fix fix{is_torch    ? fmt::format("Pass device={} to torch.{}, so that the GPU fills it", device,

@@ -62,6 +62,17 @@ bool trains_on_gpu(const SourceFacts& facts, const File& file) {
   return !training_programs_of(facts, file).empty();
 }
 
+bool works_on_gpu(const SourceFacts& facts, const File& file) {
+  if (trains_on_gpu(facts, file)) return true;
+  return !file.is_test && std::ranges::any_of(facts.programs_of(file), &Program::infers_on_gpu);
+}
+
+bool is_evaluation_script(const File& file) {
+  const std::size_t folder = file.path.rfind('/');
+  const std::string name = lower(file.path.substr(folder == std::string::npos ? 0 : folder + 1));
+  return contains_any(name, {"test", "eval", "valid", "score", "metric", "bench", "profile"});
+}
+
 bool is_reached_by_default(const SourceFacts& facts, const Statement& statement) {
   return any_way(facts, statement, [](const Way& way) { return !way.is_off_by_default; });
 }

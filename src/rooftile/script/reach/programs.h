@@ -14,6 +14,10 @@ std::vector<const Program*> training_programs(const SourceFacts& facts);
 bool runs_in(const SourceFacts& facts, const Program& program, const Statement& statement);
 // Whether the file belongs to such a program and is no test itself.
 bool trains_on_gpu(const SourceFacts& facts, const File& file);
+// Whether the file belongs to a program that trains or infers on a GPU and is no test itself.
+bool works_on_gpu(const SourceFacts& facts, const File& file);
+// By its name the script measures a network, "test.py", "eval_coco.py": it runs once in a while.
+bool is_evaluation_script(const File& file);
 // The training programs that a file belongs to; empty for tests.
 std::vector<const Program*> training_programs_of(const SourceFacts& facts, const File& file);
 

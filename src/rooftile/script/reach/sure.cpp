@@ -1,6 +1,8 @@
 #include "rooftile/script/reach/sure.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -219,6 +221,37 @@ bool is_left_over(const SourceFacts& facts, const FunctionDef& method) {
   return may_be && has_own_bases(*method.class_def) && !is_named_elsewhere(facts, method);
 }
 
+// Where both stand under one `if`, in its two branches, the place of that step in the path of `a`.
+std::optional<std::size_t> branch_between(const Path& a, const Path& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const Guard& guard = a[i].guard;
+    if (a[i].loop != nullptr || guard.statement == nullptr) continue;
+    const bool is_other = std::ranges::any_of(b, [&](const PathStep& step) {
+      return step.loop == nullptr && step.guard.statement == guard.statement &&
+             step.guard.expr == guard.expr && step.guard.negated != guard.negated;
+    });
+    if (is_other) return i;
+  }
+  return std::nullopt;
+}
+
+// `if args.mp: spawn(main) else: main()`
+bool is_started_either_way(const SourceFacts& facts, const std::vector<const Call*>& calls) {
+  constexpr std::size_t kMost = 16;  // that are compared
+  for (std::size_t i = 0; i < std::min(calls.size(), kMost); ++i) {
+    const Call& call = *calls[i];
+    if (call.file->is_test) continue;
+    Path path = path_to(facts, call);
+    for (std::size_t other = 0; other < std::min(calls.size(), kMost); ++other) {
+      const auto branch = branch_between(path, path_to(facts, *calls[other]));
+      if (!branch) continue;
+      path.erase(path.begin() + static_cast<std::ptrdiff_t>(*branch));
+      return is_path_sure(facts, path, call.function);
+    }
+  }
+  return false;
+}
+
 bool works_out_run(const SourceFacts& facts, const FunctionDef& function) {
   if (is_refused(facts, function)) return false;
   if (function.outer != nullptr) return is_run(facts, *function.outer);
@@ -226,9 +259,10 @@ bool works_out_run(const SourceFacts& facts, const FunctionDef& function) {
   if (function.callers.empty()) {  // a library calls it, or it is handed over
     return function.class_def == nullptr || !is_left_over(facts, function);
   }
-  const auto runs = [&](const Call* call) { return is_sure(facts, *call); };
-  return std::ranges::any_of(starts_of(facts, function), runs) ||
-         std::ranges::any_of(function.callers, runs);
+  std::vector<const Call*> calls = starts_of(facts, function);
+  calls.insert(calls.end(), function.callers.begin(), function.callers.end());
+  return std::ranges::any_of(calls, [&](const Call* call) { return is_sure(facts, *call); }) ||
+         is_started_either_way(facts, calls);
 }
 
 const FunctionDef* constructor_of(const ClassDef& def) {
