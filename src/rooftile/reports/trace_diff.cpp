@@ -24,7 +24,7 @@ constexpr std::size_t kShownParts = 8, kShownOps = 10, kShownKernels = 10;
 constexpr std::size_t kNamedCauses = 3;
 constexpr double kNamedShare = 0.05;
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kPartWords{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kPartWords{
     {{"compute", "compute"},
      {"exposed_communication", "exposed communication"},
      {"exposed_copy", "exposed copies"},
@@ -39,6 +39,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kPartWor
      {"idle.start_up", "start-up"},
      {"idle.between_kernels", "pauses between kernels"},
      {"idle.unrecorded_work", "launched work started late"},
+     {"idle.restart", "launched work started late after a wait"},
      {"idle.outside", "outside the host's work"},
      {"idle.migration", "migrations of managed memory"},
      {"idle.unknown", "idle, cause unknown"}}};

@@ -29,6 +29,7 @@ struct CauseWords {
 constexpr CauseWords kCauses[] = {
     {IdleCause::launch, "idle: launch-bound"},
     {IdleCause::synchronization, "idle: the host waited for the GPU, then launched"},
+    {IdleCause::restart, "idle: launched work started late after such a wait"},
     {IdleCause::data_loading, "idle: waiting for the next batch"},
     {IdleCause::communication_wait, "idle: waiting for other ranks"},
     {IdleCause::allocator, "idle: allocating GPU or pinned memory"},
@@ -152,6 +153,7 @@ std::string_view limit_words(StepPart part) {
     case StepPart::idle_launch:
       return "the host's launching";
     case StepPart::idle_synchronization:
+    case StepPart::idle_restart:
       return "the host's waiting for the GPU";
     case StepPart::idle_data_loading:
       return "waiting for the next batch";
@@ -308,7 +310,7 @@ std::string_view path_words(PathKind kind) {
     case PathKind::copy:
       return "copies";
     case PathKind::launch:
-      return "launch calls";
+      return "launches up to their start";
     case PathKind::host:
       return "the host";
     case PathKind::data_loading:
@@ -439,12 +441,15 @@ std::string own_code_line(const TraceSummary& trace) {
   }
   if (own < kLimits * trace.time.span) return "";
   const bool is_torch = trace.format == "Kineto";
+  const bool has_operators = std::ranges::any_of(
+      trace.ops, [](const OpUse& use) { return use.name.starts_with("aten::"); });
   return fmt::format(
       "The GPU idles {} of the time while the host is in no call of CUDA{}, but in code "
       "of its own, input or sleep: {}.",
-      share_text(own / trace.time.span), is_torch ? " and no operator" : "",
-      is_torch && !trace.has_stacks && !falls_behind(trace) ? "with_stack=True would show what"
-                                                            : "profile the CPU");
+      share_text(own / trace.time.span), is_torch && has_operators ? " and no operator" : "",
+      is_torch && !has_operators ? "ProfilerActivity.CPU would show operators"
+      : is_torch && !trace.has_stacks && !falls_behind(trace) ? "with_stack=True would show what"
+                                                              : "profile the CPU");
 }
 
 // Where something outside sets the pace, no saving makes the program faster.

@@ -8,17 +8,14 @@ namespace rooftile {
 namespace {
 
 // In the order of the enumerators; a test reads each back.
-constexpr std::array<std::string_view, 16> kIdleCauses{"launch",          "synchronization",
-                                                       "data_loading",    "communication_wait",
-                                                       "allocator",       "copy",
-                                                       "host_work",       "module_loading",
-                                                       "between_kernels", "unrecorded_work",
-                                                       "start_up",        "outside",
-                                                       "profiler",        "asleep",
-                                                       "migration",       "unknown"};
+constexpr std::array<std::string_view, 17> kIdleCauses{
+    "launch",    "synchronization", "data_loading",   "communication_wait", "allocator",
+    "copy",      "host_work",       "module_loading", "between_kernels",    "unrecorded_work",
+    "restart",   "start_up",        "outside",        "profiler",           "asleep",
+    "migration", "unknown"};
 constexpr std::array<std::string_view, 7> kStepSources{
     "none", "profiler_step", "user_range", "engine", "optimizer", "data_loader", "repetition"};
-constexpr std::array<std::string_view, 19> kStepParts{"compute",
+constexpr std::array<std::string_view, 20> kStepParts{"compute",
                                                       "exposed_communication",
                                                       "exposed_copy",
                                                       "idle.launch",
@@ -31,6 +28,7 @@ constexpr std::array<std::string_view, 19> kStepParts{"compute",
                                                       "idle.module_loading",
                                                       "idle.between_kernels",
                                                       "idle.unrecorded_work",
+                                                      "idle.restart",
                                                       "idle.start_up",
                                                       "idle.outside",
                                                       "idle.profiler",

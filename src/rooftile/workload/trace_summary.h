@@ -29,6 +29,7 @@ enum class IdleCause {
   module_loading,      // CUDA's start-up, modules and graphs being loaded or compiled
   between_kernels,     // work was queued: the GPU's own pause, or the wait for another GPU
   unrecorded_work,     // work was queued and started far too late: the trace lacks what ran
+  restart,             // … and the host had waited for the GPU before: it began anew
   start_up,            // of the program and CUDA, before the first work on the GPU
   outside,             // before the first and after the last work of the host
   profiler,            // the recorder's own work
@@ -360,6 +361,7 @@ enum class StepPart : std::uint8_t {
   idle_module_loading,
   idle_between_kernels,
   idle_unrecorded_work,
+  idle_restart,
   idle_start_up,
   idle_outside,
   idle_profiler,

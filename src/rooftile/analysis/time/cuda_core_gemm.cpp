@@ -144,13 +144,14 @@ ComputeTerms compute_terms(const CudaCoreTileTerms& terms, const GemmWork& work,
 class Search {
  public:
   Search(const GemmWork& work, bool nt, bool use_reluctance, const CudaCoreConstants& constants,
-         const Device& device, const std::optional<Tile>& tile)
+         const Device& device, const std::optional<Tile>& tile, int split_k)
       : work_(work),
         c_(constants),
         device_(device),
         sms_(std::max(device.sms, 1)),
         use_reluctance_(use_reluctance),
         tile_(tile),
+        split_k_(split_k),
         nt_(nt && work.batch <= 1),
         slowdown_(nt_ ? long_row_slowdown(work, constants) : 1) {}
 
@@ -187,7 +188,7 @@ class Search {
   void consider(const CudaCoreTile& tile) {
     CudaCoreTileTerms terms = tile_terms(tile, work_, c_, device_);
     terms.dram = dram_time(work_, nt_, tile.tile, c_, device_);
-    Candidate best = candidate(terms, 1);
+    Candidate best = candidate(terms, split_k_);
     double math = best.usual_math;
     std::optional<double> best_total;  // roots take long: only where two are to be compared
     for (const int split : kCudaCoreSplits) {
@@ -227,8 +228,11 @@ class Search {
     return made;
   }
 
+  // What a split costs beside its work is fitted to the library's choice of one; where it is known
+  // that it ran, one more kernel adds up the parts.
   double launch(int split) const {
-    return c_.launch.value() + (split > 1 ? c_.split_launch.value() : 0);
+    const Seconds of_split = tile_ ? c_.launch : c_.split_launch;
+    return c_.launch.value() + (split > 1 ? of_split.value() : 0);
   }
 
   // Math and memory overlap: the norm of both.
@@ -243,7 +247,8 @@ class Search {
   const Device& device_;
   double sms_;
   bool use_reluctance_;
-  std::optional<Tile> tile_;
+  std::optional<Tile> tile_;  // of the kernel that ran, and its split
+  int split_k_;
   bool nt_;
   double slowdown_;
   double best_score_ = std::numeric_limits<double>::infinity();
@@ -329,12 +334,12 @@ CudaCoreConstants scale_constants(CudaCoreConstants constants, const Device& dev
 }
 
 GemmParts cuda_core_parts(const GemmWork& work, bool nt, const CudaCoreConstants& constants,
-                          const Device& device, const std::optional<Tile>& tile) {
+                          const Device& device, const std::optional<Tile>& tile, int split_k) {
   if (work.m <= 1 || work.n <= 1) return vector_parts(work, constants, device);
   // The kernels measured on batches read rows along n; a single product of that layout may take
   // any, and what the library prefers among all of them is not known.
   const bool one_list = work.batch > 1 || nt;
-  Search search(work, nt, one_list, constants, device, tile);
+  Search search(work, nt, one_list, constants, device, tile, split_k);
   if (work.batch <= 1) search.consider(constants.tiles);
   if (work.batch > 1 || !nt) search.consider(constants.batched_tiles);
   return search.found() ? search.best() : cuda_core_parts(work, nt, constants, device);
@@ -350,8 +355,10 @@ TimeEstimate estimate_cuda_core_product(const TimeContext& context, const Matrix
   const bool nt = is_nt(product);
   GemmParts parts = cuda_core_parts(work, nt, constants, context.device);
   const bool is_other_kernel =
-      traits.tile && (parts.tile.tile != *traits.tile || parts.split_k > 1);
-  if (is_other_kernel) parts = cuda_core_parts(work, nt, constants, context.device, traits.tile);
+      traits.tile && (parts.tile.tile != *traits.tile || parts.split_k != traits.split_k);
+  if (is_other_kernel) {
+    parts = cuda_core_parts(work, nt, constants, context.device, traits.tile, traits.split_k);
+  }
   const Bound bound = bound_of(parts);
   const double modelled = parts.total;
   // The library's choice is the larger part of what the correction knows.

@@ -16,7 +16,8 @@ struct ProductTraits {
   std::optional<double> quantized_from_bytes;
   const Intervals* intervals = nullptr;  // instead of the product's
   double widening = 1;                   // with `intervals`, in log
-  std::optional<Tile> tile;              // of the kernel that ran, without a split of k
+  std::optional<Tile> tile;              // of the kernel that ran
+  int split_k = 1;                       // of that kernel, on CUDA cores
 };
 
 // One whole product as a layer computes it: nothing left out, merged or at a rate of its own.

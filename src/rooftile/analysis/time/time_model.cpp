@@ -184,9 +184,10 @@ TimeEstimate TimeModel::estimate(const MatrixProduct& product) const {
   return estimate_product(state_->context(), product);
 }
 
-TimeEstimate TimeModel::estimate(const MatrixProduct& product, Tile tile) const {
+TimeEstimate TimeModel::estimate(const MatrixProduct& product, Tile tile, int split_k) const {
   ProductTraits traits;
   traits.tile = tile;
+  traits.split_k = split_k;
   return estimate_product(state_->context(), product, traits);
 }
 

@@ -40,9 +40,9 @@ class TimeModel {
   std::optional<TimeEstimate> estimate(const Op& op) const;
   // One matrix product, all its repeats.
   TimeEstimate estimate(const MatrixProduct& product) const;
-  // The same by a kernel with this tile that does not split k; on CUDA cores a tile that no kernel
-  // of cuBLAS has is ignored.
-  TimeEstimate estimate(const MatrixProduct& product, Tile tile) const;
+  // The same by a kernel with this tile. On CUDA cores, `split_k` blocks share the k of each, and a
+  // tile that no kernel of cuBLAS has is ignored.
+  TimeEstimate estimate(const MatrixProduct& product, Tile tile, int split_k = 1) const;
 
   const Device& device() const;
   // False when the constants of its matrix products come from another GPU generation: ranges are

@@ -112,8 +112,8 @@ std::optional<TimeEstimate> sum_of_products(const Models& models, const Op& op,
   for (MatrixProduct product : matrix_products(op)) {
     if (call.math) product.math = *call.math;
     const bool is_known = call.is_on_cuda_cores && call.tile;
-    TimeEstimate one =
-        is_known ? models.usual.estimate(product, *call.tile) : models.usual.estimate(product);
+    TimeEstimate one = is_known ? models.usual.estimate(product, *call.tile, call.split_k)
+                                : models.usual.estimate(product);
     if (is_by_older_kernel(models, call)) {
       one = with_memory(older_time(*models.older_kernels, product, call), one.memory);
     }

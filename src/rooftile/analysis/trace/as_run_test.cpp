@@ -77,6 +77,21 @@ TEST(AsRun, ProductOnTensorCoresOfFp32OperandsIsTimedInTf32) {
   EXPECT_LT(modelled_ms(use, "h100"), 0.03);
 }
 
+// 13 blocks share the k of a tile, by the kernel's grid: 14 µs were recorded on an A100. One block
+// alone would take four times as long.
+TEST(AsRun, SplitProductOnCudaCoresTakesItsPartOfTheSteps) {
+  OpUse use = ran(product(10, 1024, 1024), Dtype::fp32, "ampere_sgemm_128x32_tn");
+  use.kernels.front().launch.grid = {8, 1, 13};
+  EXPECT_EQ(call_kernels(use).split_k, 1);  // no kernel adds up parts
+  use.kernels.push_back(use.kernels.front());
+  use.kernels.back().name = "void splitKreduce_kernel<32, 16, int, float, float, float, float>()";
+  EXPECT_EQ(call_kernels(use).split_k, 13);
+  EXPECT_GT(modelled_ms(use, "a100_sxm_40gb"), 0.007);
+  EXPECT_LT(modelled_ms(use, "a100_sxm_40gb"), 0.02);
+  use.kernels.front().launch.grid = {9, 1, 13};  // not a whole number of blocks for each tile
+  EXPECT_FALSE(call_kernels(use).tile);
+}
+
 TEST(AsRun, SixteenBitProductOfCudaCoresIsTimedInFp32) {
   const OpUse use = ran(product(65536, 128, 17), Dtype::fp16, "ampere_fp16_sgemm_fp16_128x64_tn");
   EXPECT_EQ(call_kernels(use).math, Dtype::fp32);
@@ -379,6 +394,21 @@ TEST(AsRun, ShortestKernelsShowWhatALaunchTakes) {
   EXPECT_NEAR(slow.ops.at(8).time->time.expected / large, 1, 0.01);
   uses.erase(uses.begin(), uses.begin() + 2);
   EXPECT_EQ(times_as_run(recorded(uses, usual * 2), model).launch, 1);
+}
+
+// Twenty large kernels say nothing of eight that take twice the usual launch.
+TEST(AsRun, LargeKernelsDoNotHideWhatALaunchTakes) {
+  const std::string kernel =
+      "void at::native::vectorized_elementwise_kernel<4, at::native::neg_kernel_cuda()>()";
+  std::vector<OpUse> uses(8, ran(Elementwise{"neg", 4096, 1}, Dtype::fp32, kernel));
+  const TimeModel model(*find_device("a100"));
+  const Seconds usual = times_as_run(recorded(uses), model).ops.at(0).time->time.expected;
+  const OpUse large = ran(Elementwise{"neg", 1 << 28, 1}, Dtype::fp32, kernel);
+  const Seconds at_rest = times_as_run(recorded({large}), model).ops.at(0).time->time.expected;
+  uses.insert(uses.end(), 20, large);
+  Workload slow = recorded(uses, usual * 2);
+  for (std::size_t i = 8; i < slow.ops.size(); ++i) slow.ops[i].measured = at_rest;
+  EXPECT_NEAR(times_as_run(slow, model).launch, 2, 0.1);
 }
 
 TEST(ProfileCorrections, FamiliesFallBackToWhatTheirNamesBeginWith) {

@@ -1,6 +1,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "rooftile/analysis/trace/summarize.h"
 #include "tests/support/timeline_text.h"
 
@@ -263,6 +268,95 @@ TEST(AttentionUses, LayersOfTwoKindsAreTwoUses) {
     EXPECT_EQ(use.count, 2);
     EXPECT_NEAR(us(use.gemm_time), 2 * 40, 1e-3);
     EXPECT_NEAR(us(use.other_time), use.between.empty() ? 0 : 2 * 5, 1e-3);
+  }
+}
+
+// Without shapes: a GEMM, these operators with a kernel of 1 us each, a softmax of 5 us, others,
+// and a GEMM; 10 us each.
+using Operators = std::vector<std::pair<std::string, std::string>>;
+
+std::vector<AttentionUse> attentions_of(const Operators& before, const Operators& after,
+                                        const std::string& gemm = "ampere_sgemm_128x64_nn") {
+  Operators all{{"aten::bmm", gemm}};
+  all.insert(all.end(), before.begin(), before.end());
+  all.emplace_back("aten::_softmax", "void cunn_SoftMaxForward<4, float>(int)");
+  all.insert(all.end(), after.begin(), after.end());
+  all.emplace_back("aten::bmm", gemm);
+  std::string text;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool is_gemm = i == 0 || i + 1 == all.size();
+    const int length = is_gemm ? 10 : all[i].first == "aten::_softmax" ? 5 : 1;
+    text += fmt::format(
+        "op main {0}us 8us {2} id={1}\ncall main {0}us 2us cudaLaunchKernel corr={1} id={1}\n"
+        "kernel 7 {3}us {4}us {5} corr={1}\n",
+        20 * i, i + 1, all[i].first, 20 * i + 100, length, all[i].second);
+  }
+  return summary_of(text).attentions;
+}
+
+constexpr const char* kAdd = "void at::native::vectorized_elementwise_kernel<4, Add<float>>(int)";
+
+TEST(AttentionUses, ItsGemmsAreNear) {
+  const Operators some(23, {"aten::mul", kAdd}), more(24, {"aten::mul", kAdd});
+  for (const auto& found : {attentions_of(some, {}), attentions_of({}, some)}) {
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(found[0].count, 1);
+    EXPECT_NEAR(us(found[0].gemm_time), 20, 1e-6);
+    EXPECT_NEAR(us(found[0].softmax_time), 5, 1e-6);
+    EXPECT_NEAR(us(found[0].other_time), 23, 1e-6);
+    EXPECT_EQ(found[0].between, (std::vector<std::string>{"aten::mul"}));
+  }
+  EXPECT_TRUE(attentions_of(more, {}).empty());
+  EXPECT_TRUE(attentions_of({}, more).empty());
+}
+
+TEST(AttentionUses, ListsSixOperatorsBetween) {
+  Operators eight;
+  for (int i = 0; i < 8; ++i) eight.emplace_back("aten::op" + std::to_string(i), kAdd);
+  const auto found = attentions_of(eight, {});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].between, (std::vector<std::string>{"aten::op0", "aten::op1", "aten::op2",
+                                                        "aten::op3", "aten::op4", "aten::op5"}));
+  EXPECT_NEAR(us(found[0].other_time), 8, 1e-6);
+}
+
+// Elements of an access, 16 bytes of them are whole.
+TEST(AttentionUses, KernelsThatLoadFewerBytesAreNarrow) {
+  const auto narrow = [](const std::string& gemm) {
+    return us(attentions_of({}, {}, gemm).at(0).narrow_time);
+  };
+  const std::string bf16 = "cutlass_80_tensorop_bf16_s16816gemm_bf16_128x64_64x6_tn_align";
+  const std::string tf32 = "cutlass_80_tensorop_s1688gemm_128x64_32x6_nt_align";
+  EXPECT_NEAR(narrow(bf16 + "8"), 0, 1e-6);
+  EXPECT_NEAR(narrow(bf16 + "4"), 20, 1e-6);
+  EXPECT_NEAR(narrow(tf32 + "4"), 0, 1e-6);
+  EXPECT_NEAR(narrow(tf32 + "1"), 20, 1e-6);
+  EXPECT_NEAR(narrow("ampere_sgemm_128x64_nn"), 0, 1e-6);  // its name does not say
+}
+
+TEST(AttentionUses, WhatMayLieBetween) {
+  const auto count = [](const std::string& op, const std::string& kernel) {
+    return attentions_of({{op, kernel}}, {}).size();
+  };
+  for (const auto& [op, kernel] : Operators{
+           {"aten::add", kAdd},
+           {"aten::to", "void at::native::unrolled_elementwise_kernel<direct_copy_kernel_cuda>()"},
+           {"aten::copy_",
+            "void at::native::elementwise_kernel<128, 2, direct_copy_kernel_cuda>()"},
+           {"aten::fill_", "void at::native::vectorized_elementwise_kernel<4, FillFunctor<float>>"},
+           {"aten::x", "void nchwToNhwcKernel<float>()"},
+           {"aten::rand", "distribution_elementwise_grid_stride_kernel<float, 4>"},
+           {"aten::sum", "void at::native::reduce_kernel<512, 1>()"},
+           {"aten::embedding", "void at::native::embedding_renorm_kernel()"},
+           {"aten::index", "void at::native::index_elementwise_kernel<128, 4>(long)"},
+           {"aten::x", "k_17"}}) {
+    EXPECT_EQ(count(op, kernel), 1U) << kernel;
+  }
+  for (const auto& [op, kernel] :
+       Operators{{"aten::layer_norm", "void at::native::vectorized_layer_norm_kernel<float>()"},
+                 {"aten::mm", "ampere_sgemm_128x64_nn"},
+                 {"aten::conv2d", "volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1"}}) {
+    EXPECT_EQ(count(op, kernel), 0U) << kernel;
   }
 }
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "rooftile/analysis/kernel_name.h"
+#include "rooftile/analysis/trace/nesting.h"
 
 namespace rooftile::trace {
 namespace {
@@ -28,18 +28,6 @@ class RunningUnion {
   Nanoseconds length_ = 0;
 };
 
-std::vector<std::uint32_t> sorted_activities(const EventTimes& time) {
-  std::vector<std::uint32_t> rows(time.size());
-  std::iota(rows.begin(), rows.end(), 0U);
-  const auto before = [&](std::uint32_t a, std::uint32_t b) {
-    return time.start(a) != time.start(b) ? time.start(a) < time.start(b) : a < b;
-  };
-  if (!std::is_sorted(rows.begin(), rows.end(), before)) {
-    std::sort(rows.begin(), rows.end(), before);
-  }
-  return rows;
-}
-
 }  // namespace
 
 KernelNames::KernelNames(const Timeline& timeline)
@@ -61,7 +49,7 @@ GpuClass KernelNames::class_of(std::uint32_t activity) const {
 
 GpuTrack busiest_gpu(const Timeline& timeline, const KernelNames& names) {
   const GpuActivities& gpu = timeline.gpu;
-  const std::vector<std::uint32_t> rows = sorted_activities(gpu.time);
+  const std::vector<std::uint32_t> rows = rows_by_start(gpu.time);
   std::map<std::int32_t, RunningUnion> busy;
   for (const std::uint32_t row : rows) {
     busy.try_emplace(timeline.streams[gpu.stream[row]].device, gpu.time.start(row))

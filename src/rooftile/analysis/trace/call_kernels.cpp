@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -59,6 +60,21 @@ std::string_view product_family(const OpUse& use, const KernelUse& main, const C
   return has_part(main.name, "cutlass") ? "gemm/cutlass" : "gemm/tiled";
 }
 
+// Blocks for each tile of the output, by the kernel's grid; none where that does not come out even.
+std::optional<int> blocks_for_tile(const OpUse& use, Tile tile, const KernelUse& kernel) {
+  const auto* gemm = std::get_if<Gemm>(&use.op->body);
+  const auto& [x, y, z] = kernel.launch.grid;
+  const double blocks = static_cast<double>(x) * y * z;
+  if (gemm == nullptr) return std::nullopt;
+  const double tiles = static_cast<double>(gemm->batch) *
+                       std::ceil(static_cast<double>(gemm->m) / tile.rows) *
+                       std::ceil(static_cast<double>(gemm->n) / tile.cols);
+  constexpr int kMost = 256;
+  const double split = blocks / tiles;
+  if (!(split >= 1 && split <= kMost) || split != std::floor(split)) return std::nullopt;
+  return static_cast<int>(split);
+}
+
 void read_product(const OpUse& use, CallKernels& call) {
   const KernelUse& main = main_kernel(use.kernels, KernelClass::gemm);
   const KernelFacts& facts = main.facts;
@@ -70,14 +86,18 @@ void read_product(const OpUse& use, CallKernels& call) {
            kernel.facts.kernel_class == KernelClass::copy;
   });
   call.built_before_hopper = is_built_before_hopper(main);
-  const bool is_split = facts.split_k || any_named(use.kernels, "splitK");
-  // cuBLAS counts rows along the contiguous axis of the output, its columns here.
-  if (facts.tile_m > 0 && facts.tile_n > 0 && !is_split) {
-    call.tile = Tile{static_cast<int>(facts.tile_n), static_cast<int>(facts.tile_m)};
+  call.is_on_cuda_cores = facts.tensor_core == false;
+  if (facts.tile_m > 0 && facts.tile_n > 0) {
+    // cuBLAS counts rows along the contiguous axis of the output, its columns here.
+    const Tile tile{static_cast<int>(facts.tile_n), static_cast<int>(facts.tile_m)};
+    const bool is_split = facts.split_k || any_named(use.kernels, "splitK");
+    const auto split =
+        is_split && call.is_on_cuda_cores ? blocks_for_tile(use, tile, main) : std::optional<int>();
+    if (!is_split || split) call.tile = tile;
+    call.split_k = split.value_or(1);
   }
   if (in == Dtype::fp32 && facts.tensor_core == true) call.math = Dtype::tf32;
   if (is_16_bit_float(in) && facts.tensor_core == false) call.math = Dtype::fp32;
-  call.is_on_cuda_cores = facts.tensor_core == false;
   call.family = product_family(use, main, call);
 }
 

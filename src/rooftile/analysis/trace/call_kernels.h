@@ -18,7 +18,8 @@ struct CallKernels {
   bool fills_output = false;         // a kernel before the product writes the bias to its output
   bool built_before_hopper = false;  // a product's kernel, by its name
   bool is_on_cuda_cores = false;     // likewise
-  std::optional<Tile> tile;          // … of one that is not split, as its name states it
+  std::optional<Tile> tile;          // … as its name states it, where its split is known
+  int split_k = 1;                   // blocks that share the k of such a tile, on CUDA cores
   int channel_step = 0;              // to which a convolution's channels are filled up; 0 = none
   bool converts_layouts = false;     // kernels around a convolution change the order of elements
   bool is_winograd = false;          // a convolution by that algorithm

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
 namespace rooftile {
 namespace {
 
@@ -100,6 +105,38 @@ TEST(Collectives, BusBandwidthIsThatOfNcclTests) {
   EXPECT_EQ(message_bytes(gather), Bytes(200));
   gather.shape.dtype = "";
   EXPECT_FALSE(message_bytes(gather));
+}
+
+TEST(Collectives, BytesOfTheirElements) {
+  const std::pair<std::int64_t, std::vector<const char*>> cases[] = {
+      {1, {"Byte", "Char", "int8", "uint8", "Bool", "Float8_e4m3fn", "Float8_e5m2"}},
+      {2, {"Half", "Float16", "BFloat16", "Short"}},
+      {4, {"Float", "float32", "Int", "int32"}},
+      {8, {"Double", "float64", "Long", "int64", "LongLong"}},
+      {0, {"ComplexFloat", ""}}};
+  for (const auto& [bytes, names] : cases) {
+    for (const char* name : names) EXPECT_EQ(element_bytes(name), bytes) << name;
+  }
+}
+
+TEST(Collectives, WordsAndFactorsOfTheirKinds) {
+  EXPECT_EQ(kind_words(CollectiveKind::all_to_all), "all-to-all");
+  EXPECT_EQ(kind_words(CollectiveKind::point_to_point), "send and receive");
+  EXPECT_EQ(kind_words(std::nullopt), "communication");
+  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::all_reduce, 2), 1);
+  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::all_reduce, 1), 1);
+  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::all_gather, 2), 0.5);
+  EXPECT_DOUBLE_EQ(bus_factor(CollectiveKind::all_gather, 1), 1);
+  EXPECT_DOUBLE_EQ(bus_factor(std::nullopt, 8), 1);
+}
+
+TEST(Collectives, ShareOfTheForwardPass) {
+  CollectiveUse use;
+  EXPECT_DOUBLE_EQ(forward_share(use), 0);
+  use.count = 10;
+  use.in_backward = 3;
+  use.after_backward = 2;
+  EXPECT_DOUBLE_EQ(forward_share(use), 0.5);
 }
 
 }  // namespace

@@ -22,9 +22,10 @@ CorrectionTable read_corrections() {
     const auto json = nlohmann::json::parse(file.text, nullptr, false);
     if (!json.is_object() || !json.contains("corrections")) continue;
     for (const auto& entry : json["corrections"]) {
+      const auto number = [&](const char* key) { return entry[key].get<double>(); };
       ProfileCorrection correction;
-      correction.factor = entry.value("factor", 1.0);
-      correction.interval = {entry.value("low", 1.0), entry.value("high", 1.0)};
+      correction.factor = number("factor");
+      correction.interval = {number("low"), number("high")};
       table[{entry.value("family", ""), entry.value("generation", kAnyGeneration)}] = correction;
     }
   }

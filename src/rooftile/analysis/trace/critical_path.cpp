@@ -42,6 +42,7 @@ PathKind path_kind(IdleCause cause) {
     case IdleCause::between_kernels:
       return PathKind::pause;
     case IdleCause::unrecorded_work:
+    case IdleCause::restart:
       return PathKind::unrecorded;
     case IdleCause::migration:
       return PathKind::copy;
@@ -223,6 +224,7 @@ class PathWalk {
   void go_back_on_host();
   void go_back_in_wait(const HostWait& wait);
   void add_host_work(Nanoseconds start);
+  void add_calls(std::uint16_t thread, Nanoseconds start);
 
   const Timeline& timeline_;
   const Links& links_;
@@ -384,9 +386,28 @@ void PathWalk::add_work(Nanoseconds start, std::uint32_t call, std::uint32_t bef
     add(PathKind::host, from, 0, {thread, std::min(at_, called(call)), op});
   }
   const std::uint32_t without_launch = op_around(thread, left + (at_ - left) / 2);
-  add(PathKind::host, left, 0, {thread, std::max(left, at_ - 1), without_launch});
+  if (without_launch == kNone) {
+    add_calls(thread, left);
+  } else {
+    add(PathKind::host, left, 0, {thread, std::max(left, at_ - 1), without_launch});
+  }
   if (last != kNone) return add(PathKind::host, start, 0, {thread, start, last});
   add(PathKind::launch, start, is_same_thread ? timeline_.calls.name[before] : 0);
+}
+
+// Host work outside of operators and ranges, back to `start`: of the calls of the thread, and of
+// nothing that was recorded between them.
+void PathWalk::add_calls(std::uint16_t thread, Nanoseconds start) {
+  const std::span<const std::uint32_t> rows = links_.call_order.of(thread);
+  const EventTimes& time = timeline_.calls.time;
+  auto next =
+      std::ranges::lower_bound(rows, at_, {}, [&](std::uint32_t row) { return time.start(row); });
+  while (at_ > start && next != rows.begin() && time.end(*--next) > start) {
+    add(PathKind::host, time.end(*next), 0, {thread, at_ - 1, kNone});
+    const Nanoseconds from = std::max(start, time.start(*next));
+    add(PathKind::host, from, timeline_.calls.name[*next], {thread, at_ - 1, kNone});
+  }
+  add(PathKind::host, start, 0, {thread, std::max(start, at_ - 1), kNone});
 }
 
 // The outermost operator there, else the innermost range that is no step; kNone in neither.

@@ -53,6 +53,22 @@ kernel 7 152us 48us second corr=2
   EXPECT_NEAR(time_at(path, PathKind::compute, "second"), 48, 1e-6);
 }
 
+// Programs without operators: a call between two launches has its time, what is between calls none.
+TEST(CriticalPath, NamesTheCallsOfAProgramWithoutOperators) {
+  const CriticalPath path = path_of(R"(
+mark main 0us 200us ProfilerStep#1
+call main 10us 5us cudaLaunchKernel corr=1
+kernel 7 15us 10us first corr=1
+call main 20us 60us cudaEventRecord
+call main 100us 5us cudaLaunchKernel corr=2
+kernel 7 105us 95us second corr=2
+)");
+  EXPECT_NEAR(time_at(path, PathKind::host, "cudaEventRecord"), 60, 1e-6);
+  EXPECT_NEAR(time_at(path, PathKind::host, ""), 10 + 5 + 20, 1e-6);
+  EXPECT_NEAR(time_at(path, PathKind::launch, "cudaLaunchKernel"), 5 + 5, 1e-6);
+  EXPECT_NEAR(time_at(path, PathKind::compute, "second"), 95, 1e-6);
+}
+
 // What passes before an operator begins is not its time; a range around tells more than nothing.
 TEST(CriticalPath, AnOperatorHasNoMoreThanItsOwnTime) {
   const CriticalPath path = path_of(R"(
@@ -94,6 +110,35 @@ kernel 7 402us 98us last corr=4
   EXPECT_NEAR(kinds.at(PathKind::launch), 10, 1e-6);
   EXPECT_NEAR(kinds.at(PathKind::pause), 2, 1e-6);
   EXPECT_NEAR(time_at(path, PathKind::compute, "beside"), 0, 1e-6);
+}
+
+// Within 100 us of the one before it on its stream a kernel waited for that one, whatever ran
+// beside it; after more, for what ran on another stream.
+TEST(CriticalPath, GoesBackOnTheStreamUnlessTheGpuWasAtWorkOnAnother) {
+  const auto path = [](int beside, int last) {
+    return path_of(
+        "op main 0us 40us aten::mm\n"
+        "call main 0us 5us cudaLaunchKernel corr=1\n"
+        "call main 6us 5us cudaLaunchKernel corr=2\n"
+        "call main 12us 5us cudaLaunchKernel corr=3\n"
+        "kernel 7 10us 90us first corr=1\nkernel 9 20us " +
+        std::to_string(beside) + "us beside corr=2\nkernel 7 " + std::to_string(last) +
+        "us 98us last corr=3\n");
+  };
+  struct Case {
+    int beside, last;
+    double first_us, beside_us, pause_us, unrecorded_us;
+  };
+  for (const Case& c :
+       {Case{81, 103, 90, 0, 3, 0}, Case{81, 200, 90, 0, 100, 0}, Case{81, 201, 0, 81, 100, 0},
+        Case{180, 203, 0, 180, 3, 0}, Case{50, 201, 90, 0, 0, 101}}) {
+    const CriticalPath found = path(c.beside, c.last);
+    EXPECT_NEAR(time_at(found, PathKind::compute, "last"), 98, 1e-6);
+    EXPECT_NEAR(time_at(found, PathKind::compute, "first"), c.first_us, 1e-6);
+    EXPECT_NEAR(time_at(found, PathKind::compute, "beside"), c.beside_us, 1e-6);
+    EXPECT_NEAR(time_at(found, PathKind::pause, ""), c.pause_us, 1e-6);
+    EXPECT_NEAR(time_at(found, PathKind::unrecorded, ""), c.unrecorded_us, 1e-6);
+  }
 }
 
 // The host reads a result, then launches the next kernel: the wait leads to what it waited for.

@@ -74,8 +74,10 @@ Range<Seconds> gain_of_kernel_time(const TraceSummary& trace, const Range<Second
   gain.high = std::max(Seconds(0), saved.high);
   gain.expected = std::max(Seconds(0), saved.expected) *
                   std::clamp(trace.kernel_time_share.value_or(busy / (busy + late)), 0.0, 1.0);
-  // As recorded: the host needs its time whatever the GPU does.
-  const Seconds most = std::max(Seconds(0), trace.time.span - trace.host_busy);
+  // As recorded: the host needs its time, and that of its waits for others, whatever the GPU does.
+  const Seconds waits =
+      idle_of(trace, {IdleCause::data_loading, IdleCause::allocator, IdleCause::asleep});
+  const Seconds most = std::max(Seconds(0), trace.time.span - trace.host_busy - waits);
   gain.expected = std::min(gain.expected, most);
   if (!is_host_bound(trace)) {
     gain.low = std::max(Seconds(0), saved.low - overlapped_kernel_time(trace));
@@ -91,7 +93,8 @@ Range<Seconds> gain_of_idle_time(Seconds exposed) {
 Range<Seconds> gain_of_idle_time(const TraceSummary& trace, Remedy remedy, Seconds exposed) {
   for (const Prediction& prediction : trace.predictions) {
     if (prediction.remedy != remedy) continue;
-    const Seconds all = idle_of(trace, {cause_of(remedy)});
+    Seconds all = idle_of(trace, {cause_of(remedy)});
+    if (remedy == Remedy::no_synchronization) all = all + idle_of(trace, {IdleCause::restart});
     const double share = all > Seconds(0) ? std::min(1.0, exposed / all) : 1.0;
     const Range<Seconds> saved = prediction.saved * share;
     // What the replay gains beyond that idle time may have another cause.

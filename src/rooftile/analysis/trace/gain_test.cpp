@@ -92,9 +92,46 @@ TEST(BlockWaves, AreLimitedByTheScarcestResource) {
   ASSERT_TRUE(one);
   EXPECT_EQ(one->waves, 1);
   EXPECT_NEAR(one->efficiency, 1.0 / (16 * 108), 1e-12);
+  const auto two = block_waves({{217, 1, 1}, {1024, 1, 1}, 16, 0, 0}, *device);
+  ASSERT_TRUE(two);
+  EXPECT_EQ(two->blocks, 217);
+  EXPECT_EQ(two->per_sm, 2);
+  EXPECT_EQ(two->waves, 2);
+  EXPECT_NEAR(two->efficiency, 217.0 / 432, 1e-12);
+  EXPECT_EQ(block_waves({{1, 1, 1}, {128, 1, 1}, 32, 0, 0}, *device)->per_sm, 16);
+  EXPECT_EQ(block_waves({{1, 1, 1}, {128, 1, 1}, 33, 0, 0}, *device)->per_sm, 12);
+  EXPECT_EQ(block_waves({{1, 1, 1}, {32, 1, 1}, 16, 40960, 0}, *device)->per_sm, 4);
+  EXPECT_EQ(block_waves({{1, 1, 1}, {32, 1, 1}, 16, 200000, 0}, *device)->per_sm, 1);
   EXPECT_FALSE(block_waves({{28, 8, 1}, {128, 1, 1}, 0, 0, 0}, *device));
   EXPECT_FALSE(block_waves({{0, 0, 0}, {128, 1, 1}, 32, 0, 0}, *device));
   EXPECT_FALSE(block_waves({{28, 8, 1}, {0, 0, 0}, 32, 0, 0}, *device));
+}
+
+TEST(BlockWaves, LimitsOfTheGenerations) {
+  struct Case {
+    const char* gpu;
+    double small, large;  // blocks of 32 and of 512 threads
+  };
+  for (const Case& c :
+       {Case{"t4", 16, 2}, Case{"rtx_3060", 16, 3}, Case{"jetson_agx_orin_64gb", 16, 3},
+        Case{"l4", 24, 3}, Case{"rtx_5090", 24, 3}, Case{"gb10", 24, 3}, Case{"jetson_thor", 24, 3},
+        Case{"v100_sxm2_32gb", 32, 4}, Case{"h100_sxm", 32, 4}, Case{"b200", 32, 4}}) {
+    const Result<Device> device = find_device(c.gpu);
+    ASSERT_TRUE(device) << c.gpu;
+    EXPECT_EQ(block_waves({{1, 1, 1}, {32, 1, 1}, 16, 0, 0}, *device)->per_sm, c.small) << c.gpu;
+    EXPECT_EQ(block_waves({{1, 1, 1}, {512, 1, 1}, 16, 0, 0}, *device)->per_sm, c.large) << c.gpu;
+  }
+  // Before compute capability 8.0 a block takes no shared memory of its own.
+  EXPECT_EQ(block_waves({{1, 1, 1}, {32, 1, 1}, 16, 32768, 0}, *find_device("t4"))->per_sm, 2);
+}
+
+TEST(Alignment, ShareOfTheRateThatIsLeft) {
+  const TimeModel model(*find_device("h100_sxm"));
+  // Whole vectors of 16 bytes lose nothing; elements of two bytes are at least that apart.
+  EXPECT_NEAR(rate_left_by_alignment(model, Dtype::bf16, 16).expected, 1, 0.01);
+  EXPECT_LT(rate_left_by_alignment(model, Dtype::bf16, 2).expected, 0.9);
+  EXPECT_EQ(rate_left_by_alignment(model, Dtype::bf16, 1),
+            rate_left_by_alignment(model, Dtype::bf16, 2));
 }
 
 TEST(RecordedOn, AGpuOfTheSameCapabilityAndNearlyTheSameSize) {
@@ -104,7 +141,11 @@ TEST(RecordedOn, AGpuOfTheSameCapabilityAndNearlyTheSameSize) {
   EXPECT_TRUE(is_recorded_on(trace, *h100));  // nothing else is known
   trace.device = TraceDevice{.sm_count = 132, .major = 9, .minor = 0};
   EXPECT_TRUE(is_recorded_on(trace, *h100));
-  trace.device->sm_count = 124;  // a board that is not listed
+  trace.device->sm_count = 120;  // a board that is not listed
+  EXPECT_TRUE(is_recorded_on(trace, *h100));
+  trace.device->sm_count = 119;
+  EXPECT_FALSE(is_recorded_on(trace, *h100));
+  trace.device->sm_count = 0;
   EXPECT_TRUE(is_recorded_on(trace, *h100));
   trace.device->minor = 1;
   EXPECT_FALSE(is_recorded_on(trace, *h100));
@@ -145,6 +186,9 @@ TEST(Gain, OfKernelTimeIsNoMoreThanTheHostLeaves) {
   const Range<Seconds> gain = gain_of_kernel_time(trace, saved);
   EXPECT_NEAR(gain.expected / trace.time.span, 0.1, 1e-9);
   EXPECT_EQ(gain.high, saved.high);
+  // Nor do its waits for the loader get shorter.
+  trace.time.idle_by_cause = {{IdleCause::data_loading, 0.04 * trace.time.span}};
+  EXPECT_NEAR(gain_of_kernel_time(trace, saved).expected / trace.time.span, 0.06, 1e-9);
 }
 
 // The host needs 60 of 181 ms for its own work: no more than 121 can go.

@@ -23,7 +23,7 @@ constexpr std::int64_t kAlignment = 16;  // bytes; NCCL moves 16 bytes a thread
 bool is_misaligned(const CollectiveShape& shape) {
   const std::int64_t bytes = element_bytes(shape.dtype);
   if (bytes == 0 || shape.in_elements <= 0) return false;
-  return shape.in_elements % (kAlignment / std::min(bytes, kAlignment)) != 0;
+  return shape.in_elements % (kAlignment / bytes) != 0;
 }
 
 // In which part of a step the host launched something, for launches in their order.

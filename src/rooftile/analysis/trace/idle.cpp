@@ -179,11 +179,12 @@ class GapExplainer {
     ++next_;
   }
   // A launch call that waits for room in the queue is as long as one that loads a module, but
-  // beside a busy GPU.
+  // beside a GPU that is busy until it returns.
   bool is_full_queue(const HostWait& wait) const {
+    const Nanoseconds last = std::max(wait.start, wait.end - kLongestRestart);
     return is_other_work(wait.cause) && wait.is_call &&
            is_launch(links_.kind_of_call(timeline_, wait.row)) &&
-           2 * idle_.within(wait.start, wait.end) < wait.end - wait.start;
+           2 * idle_.within(last, wait.end) < wait.end - last;
   }
   // The idle time of the next wait. A copy to memory that is not pinned goes on after the GPU's
   // part of it: the driver copies on from its own buffer.
@@ -221,8 +222,7 @@ class GapExplainer {
   std::vector<Nanoseconds> leads_;  // times at which the host is ahead of the GPU, sorted
   Credits credits_;
   Cover idle_;
-  std::size_t next_ = 0;          // the first wait that is not over
-  std::vector<Window> restarts_;  // of a GPU that began anew
+  std::size_t next_ = 0;  // the first wait that is not over
   std::vector<IdlePiece> pieces_;
 };
 
@@ -389,8 +389,7 @@ void GapExplainer::explain_queued(Nanoseconds start, Nanoseconds end, IdleCause 
   // A GPU that ran out of work for the host's wait takes longer to begin anew.
   const std::uint32_t wait = wait_right_before(timeline_.calls.time.start(call));
   if (wait != kNone && end - start <= kLongestRestart) {
-    restarts_.push_back({start, end});
-    pieces_.push_back({start, end, waits_[wait].cause, wait});
+    pieces_.push_back({start, end, IdleCause::restart, wait});
     return;
   }
   if (timeline_.submits_in_batches && end - start <= kLongestBatch) {
@@ -406,12 +405,11 @@ void GapExplainer::join_late_starts() {
   Nanoseconds late = 0, restarting = 0;
   for (const IdlePiece& piece : pieces_) {
     if (piece.cause == IdleCause::unrecorded_work) late += piece.end - piece.start;
+    if (piece.cause == IdleCause::restart) restarting += piece.end - piece.start;
   }
-  for (const Window& restart : restarts_) restarting += restart.span();
   if (late <= restarting) return;
   for (IdlePiece& piece : pieces_) {
-    const auto restart = std::ranges::lower_bound(restarts_, piece.start, {}, &Window::start);
-    if (restart == restarts_.end() || restart->start != piece.start) continue;
+    if (piece.cause != IdleCause::restart) continue;
     piece = {piece.start, piece.end, IdleCause::unrecorded_work, kNone};
   }
 }

@@ -4,6 +4,7 @@
 
 #include <random>
 #include <string>
+#include <vector>
 
 #include "rooftile/analysis/trace/steps.h"
 #include "tests/support/timeline_text.h"
@@ -289,6 +290,40 @@ call main 20us 150.98ms cudaDeviceSynchronize
 }
 
 // Nodes of a graph that was launched before the gap. 30 us are a pause, 8 ms are not.
+// A GPU that ran out of work for a wait begins anew; that is no part of the wait.
+TEST(Idle, WorkThatStartsLateBehindAWaitIsARestart) {
+  const Explained explained = explain(R"(
+call main 0us 5us cudaLaunchKernel corr=1
+kernel 7 10us 100us a corr=1
+call main 20us 95us cudaDeviceSynchronize
+call main 120us 5us cudaLaunchKernel corr=2
+kernel 7 625us 75us b corr=2
+)");
+  EXPECT_EQ(explained.causes.at(IdleCause::restart), 625'000 - 120'000 - 10'000);
+  EXPECT_EQ(explained.causes.at(IdleCause::synchronization), 130'000 - 110'000);
+}
+
+// CUDA knows the time between two events when both are over: PyTorch's profiler leaves out the wait
+// for them.
+TEST(Idle, AskingForElapsedTimeEndsAWaitThatWasNotRecorded) {
+  const auto waits = [](const char* kernel) {
+    std::vector<Window> found;
+    for (const HostWait& wait : explain(std::string(R"(
+call main 0us 5us cudaLaunchKernel corr=1
+call main 20us 5us cudaEventElapsedTime
+call main 5050us 5us cudaEventElapsedTime
+call main 5100us 5us cudaLaunchKernel corr=2
+kernel 7 5110us 100us b corr=2
+)") + kernel)
+                                    .waits) {
+      if (wait.cause == IdleCause::synchronization) found.push_back({wait.start, wait.end});
+    }
+    return found;
+  };
+  EXPECT_EQ(waits("kernel 7 10us 5000us a corr=1\n"), (std::vector<Window>{{25'000, 5'050'000}}));
+  EXPECT_EQ(waits("kernel 7 10us 4000us a corr=1\n"), std::vector<Window>{});  // over long before
+}
+
 TEST(Idle, QueuedWorkThatStartsLateWaitedForWhatIsNotRecorded) {
   EXPECT_EQ(explain(R"(
 op main 0us 20ms aten::work
@@ -730,6 +765,27 @@ TEST(Idle, PartsAddUpAndWaitsAreDisjointWhateverIsRecorded) {
       EXPECT_LE(explained.waits[i - 1].end, explained.waits[i].start) << text;
     }
   }
+}
+
+// Seven late starts or more, of whose distances four in five are within a tenth of the median.
+TEST(Idle, ATimeSliceIsSeenWhereLateStartsComeBack) {
+  const auto slice = [](std::vector<int> apart_us, std::size_t more = 0, int more_us = 0) {
+    apart_us.resize(apart_us.size() + more, more_us);
+    std::string text;
+    int start = 1000;
+    for (std::size_t i = 0; i <= apart_us.size(); ++i) {
+      const std::string id = std::to_string(i + 1);
+      text += "call main " + std::to_string(start - 300) + "us 5us cudaLaunchKernel corr=" + id +
+              "\nkernel 7 " + std::to_string(start) + "us 20us a corr=" + id + "\n";
+      if (i < apart_us.size()) start += apart_us[i];
+    }
+    return time_slice_of(explain(text).pieces);
+  };
+  EXPECT_EQ(slice(std::vector<int>(6, 1000)), 1'000'000);
+  EXPECT_EQ(slice(std::vector<int>(5, 1000)), 0);
+  EXPECT_EQ(slice(std::vector<int>(7, 1000), 2, 1100), 1'000'000);
+  EXPECT_EQ(slice(std::vector<int>(7, 1000), 2, 1101), 0);
+  EXPECT_EQ(slice(std::vector<int>(8, 1000), 2, 1101), 1'000'000);
 }
 
 }  // namespace

@@ -45,6 +45,12 @@ TEST(KernelStreams, NamesTellTheWalk) {
             canonical("layout fp32 elements=128 walk=transposed"));
 }
 
+// Kernels that go over elements tell nothing of what is not computed element by element.
+TEST(KernelStreams, OtherOperationsKeepTheirWalk) {
+  EXPECT_EQ(streams_of("aten::_softmax", "2,8,16||float; ||Scalar|2; ||Scalar|False", kStrided),
+            canonical("softmax fp32 rows=16 cols=16"));
+}
+
 TEST(KernelStreams, ALossWhoseSumIsAnOperatorOfItsOwnWritesDifferences) {
   const std::string_view loss = "8,16||float; 8,16||float; ||Scalar|1";
   EXPECT_EQ(streams_of("aten::mse_loss", loss, kVectorized),

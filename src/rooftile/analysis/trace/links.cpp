@@ -109,7 +109,8 @@ IdIndex::IdIndex(const Column<std::uint32_t>& ids) {
 std::uint32_t IdIndex::row_of(std::uint32_t id) const {
   if (id == 0) return kNone;
   if (!dense_.empty()) {
-    return id < lowest_ || id - lowest_ >= dense_.size() ? kNone : dense_[id - lowest_];
+    const std::uint32_t at = id - lowest_;  // of an id below the lowest: beyond all
+    return at < dense_.size() ? dense_[at] : kNone;
   }
   const auto found = std::lower_bound(sparse_.begin(), sparse_.end(), std::pair(id, 0U));
   return found != sparse_.end() && found->first == id ? found->second : kNone;

@@ -36,13 +36,12 @@ ThreadRows rows_by_thread(const EventTimes& time, const Column<std::uint16_t>& t
     const Nanoseconds a_duration = time.duration(a);
     const Nanoseconds b_duration = time.duration(b);
     if (a_duration != b_duration) return a_duration > b_duration;
-    if (!tie.empty() && tie[a] != tie[b]) return tie[a] < tie[b];
-    return a < b;
+    return !tie.empty() && tie[a] < tie[b];
   };
   for (std::size_t i = 0; i + 1 < order.first.size(); ++i) {
     const auto from = order.rows.begin() + order.first[i];
     const auto to = order.rows.begin() + order.first[i + 1];
-    if (!std::is_sorted(from, to, before)) std::sort(from, to, before);
+    if (!std::is_sorted(from, to, before)) std::stable_sort(from, to, before);
   }
   return order;
 }
@@ -50,14 +49,8 @@ ThreadRows rows_by_thread(const EventTimes& time, const Column<std::uint16_t>& t
 std::vector<std::uint32_t> rows_by_start(const EventTimes& time) {
   std::vector<std::uint32_t> rows(time.size());
   std::iota(rows.begin(), rows.end(), 0U);
-  const auto before = [&](std::uint32_t a, std::uint32_t b) {
-    const Nanoseconds a_start = time.start(a);
-    const Nanoseconds b_start = time.start(b);
-    return a_start != b_start ? a_start < b_start : a < b;
-  };
-  if (!std::is_sorted(rows.begin(), rows.end(), before)) {
-    std::sort(rows.begin(), rows.end(), before);
-  }
+  const auto start = [&](std::uint32_t row) { return time.start(row); };
+  if (!std::ranges::is_sorted(rows, {}, start)) std::ranges::stable_sort(rows, {}, start);
   return rows;
 }
 

@@ -96,11 +96,29 @@ TEST(Nesting, AnyIntervalsGiveParentsThatStartEarlier) {
   }
 }
 
+TEST(Nesting, EqualIntervalsKeepTheirOrderButForTies) {
+  const Table table({{5, 2}, {5, 2}, {0, 1}, {5, 2}});
+  Column<std::uint32_t> tie;
+  for (const std::uint32_t value : {2U, 1U, 0U, 1U}) tie.push_back(value);
+  EXPECT_EQ(table.order().rows, (std::vector<std::uint32_t>{2, 0, 1, 3}));
+  EXPECT_EQ(rows_by_thread(table.time, table.thread, tie).rows,
+            (std::vector<std::uint32_t>{2, 1, 3, 0}));
+  EXPECT_EQ(rows_by_start(table.time), (std::vector<std::uint32_t>{2, 0, 1, 3}));
+}
+
+// A child of which half lies inside is cut where the outer one ends; with less it is none.
+TEST(Nesting, WhatSticksOutIsCut) {
+  const Table half({{0, 100}, {95, 10}, {101, 2}});
+  EXPECT_EQ(parents_of(half.time, half.order()), (std::vector<std::uint32_t>{kNone, 0, kNone}));
+  const Table less({{0, 100}, {96, 10}, {101, 2}});
+  EXPECT_EQ(parents_of(less.time, less.order()), (std::vector<std::uint32_t>{kNone, kNone, 1}));
+}
+
 TEST(Nesting, FindsTheInnermostAtAStart) {
   const Table outer({{0, 100}, {10, 20}, {0, 50, 1}});
-  const Table inner({{5, 1}, {15, 1}, {30, 1}, {100, 1}, {20, 9, 1}, {4, 1, 2}});
+  const Table inner({{5, 1}, {10, 1}, {15, 1}, {30, 1}, {100, 1}, {20, 9, 1}, {4, 1, 2}});
   EXPECT_EQ(innermost_at_start(outer.time, outer.order(), inner.time, inner.order()),
-            (std::vector<std::uint32_t>{0, 1, 0, kNone, 2, kNone}));
+            (std::vector<std::uint32_t>{0, 1, 1, 0, kNone, 2, kNone}));
 }
 
 }  // namespace

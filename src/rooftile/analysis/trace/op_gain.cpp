@@ -81,11 +81,12 @@ std::optional<Range<Seconds>> saving_if(const TimeModel& model, const UseGroup& 
 
 Range<double> rate_left_by_alignment(const TimeModel& model, Dtype dtype, double bytes) {
   const auto extra = static_cast<std::int64_t>(bytes / size_in_bytes(dtype));
-  const auto aligned = model.estimate(large_product(dtype, 0));
-  const auto misaligned = model.estimate(large_product(dtype, std::max<std::int64_t>(1, extra)));
-  if (!aligned || !misaligned) return {0, 1, 1};
-  const Seconds before = misaligned->time.expected;
-  const Range<Seconds> saving = estimate_saving(*misaligned, *aligned);
+  const auto estimate = [&](std::int64_t more) {
+    return *model.estimate(large_product(dtype, more));  // of a product there always is one
+  };
+  const TimeEstimate aligned = estimate(0), misaligned = estimate(std::max<std::int64_t>(1, extra));
+  const Seconds before = misaligned.time.expected;
+  const Range<Seconds> saving = estimate_saving(misaligned, aligned);
   return {1 - ratio(saving.high, before), 1 - ratio(saving.expected, before),
           1 - ratio(std::max(Seconds(0), saving.low), before)};
 }

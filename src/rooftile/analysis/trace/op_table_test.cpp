@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "rooftile/analysis/cost.h"
 #include "rooftile/analysis/trace/measured_workload.h"
@@ -259,6 +261,50 @@ TEST(Stages, LabelsOfEnginesAndUsers) {
   EXPECT_EQ(stage_of_label("decoder"), ServingStage::none);
   EXPECT_EQ(stage_of_label("decode_jpeg"), ServingStage::none);
   EXPECT_EQ(stage_of_label("execute_context"), ServingStage::none);
+}
+
+// Layers of a model of the same shape name what was recorded.
+TEST(MeasuredWorkload, TakesNamesFromTheModel) {
+  const auto product = [](const std::string& name, std::int64_t size) {
+    Op op;
+    op.name = name;
+    op.body = Gemm{.m = size, .n = 64, .k = 32};
+    op.source.line = size;
+    return op;
+  };
+  Workload model, measured;
+  model.ops = {product("fc1", 8), product("fc2", 16), product("again", 8)};
+  model.sources = {"config.json"};
+  measured.ops = {product("aten::mm", 8), product("aten::mm", 24)};
+  measured.sources = {"trace.json"};
+  const Workload joined = join_model(measured, model);
+  ASSERT_EQ(joined.ops.size(), 2U);
+  EXPECT_EQ(joined.ops[0].name, "fc1");
+  EXPECT_EQ(joined.ops[0].source.line, 8);
+  EXPECT_EQ(joined.ops[1].name, "aten::mm");
+  EXPECT_EQ(joined.sources, (std::vector<std::string>{"trace.json", "config.json"}));
+  ASSERT_EQ(joined.notes.size(), 1U);
+  EXPECT_EQ(joined.notes[0].find("1 of 2 "), 0U);
+}
+
+// 4,096 rows of operators and twice 1,024 kernels without one, and one of each for the rest.
+TEST(OpTable, RowsBeyondTheMostAreOne) {
+  std::string text;
+  for (int i = 1; i <= 4100; ++i) {
+    const std::string at = std::to_string(20 * i), id = std::to_string(i);
+    text += "op main " + at + "us 9us aten::op" + id + "\ncall main " + at +
+            "us 1us cudaLaunchKernel corr=" + id + "\nkernel 7 " + at + "us 2us k corr=" + id +
+            "\n";
+    if (i <= 2053) text += "kernel 8 " + at + "us 3us own" + id + "\n";
+  }
+  const TraceSummary summary = table_of(text);
+  ASSERT_EQ(summary.ops.size(), 4097U);
+  EXPECT_EQ(summary.ops.front().name, kOtherKernels);
+  EXPECT_EQ(summary.ops.front().count, 4);
+  EXPECT_NEAR(to_microseconds(summary.ops.front().kernel_time), 8, 1e-6);
+  ASSERT_EQ(summary.orphans.size(), 2049U);
+  EXPECT_EQ(summary.orphans.front().name, kOtherKernels);
+  EXPECT_EQ(summary.orphans.front().count, 5);
 }
 
 }  // namespace

@@ -118,6 +118,29 @@ kernel 7 220us 5us x corr=2
   EXPECT_EQ(summary.modules[1].name, "model.layers.0");
 }
 
+// Sixty-four ranges around a call or an activity are looked at.
+TEST(PlaceTable, RangesNestUpToADepth) {
+  const auto nested = [](int between) {
+    const auto range = [](int depth, const std::string& name) {
+      return "mark main " + std::to_string(depth) + "us " + std::to_string(1000 - 2 * depth) +
+             "us " + name + "\n";
+    };
+    std::string text = range(0, "a");
+    for (int depth = 1; depth <= between; ++depth)
+      text += range(depth, "r" + std::to_string(depth));
+    return places_of(text + range(between + 1, "a") +
+                     "call main 500us 1us cudaLaunchKernel corr=1\nkernel 7 510us 10us x corr=1\n");
+  };
+  const TraceSummary shallow = nested(63);
+  EXPECT_EQ(find_place(shallow.annotations, "a")->calls, 1);
+  EXPECT_EQ(find_place(shallow.annotations, "a")->kernels, 1);
+  const TraceSummary deep = nested(64);
+  EXPECT_EQ(find_place(deep.annotations, "a")->calls, 2);
+  EXPECT_EQ(find_place(deep.annotations, "a")->kernels, 1);
+  EXPECT_EQ(find_place(deep.annotations, "r2")->kernels, 1);
+  EXPECT_EQ(find_place(deep.annotations, "r1")->kernels, 0);
+}
+
 // Steps of a serving engine are one row for each kind.
 TEST(PlaceTable, NumbersOfServingStepsAreLeftOut) {
   const TraceSummary summary = places_of(R"(

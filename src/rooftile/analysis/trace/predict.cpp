@@ -157,7 +157,8 @@ void Predictor::add(Remedy remedy, double low, const Saved& expected, double hig
 
 void Predictor::add_waits(Remedy remedy, IdleCause cause, const Change& change) {
   const double high = total(cause);
-  if (high > 0) add(remedy, idle(cause), saved(change), high);
+  const double after = cause == IdleCause::synchronization ? idle(IdleCause::restart) : 0;
+  if (high > 0) add(remedy, idle(cause) + after, saved(change), high);
 }
 
 // Waits for the loader, all but the time to hand a batch over.

@@ -32,6 +32,8 @@ TEST(PythonSites, ReadsTheLineOfFrames) {
   EXPECT_EQ(source_of_frames("a/train.py(88): f").line, 88);
   EXPECT_EQ(source_of_frames("torch/x.py(1): g;a/train.py(80): <module>").file, "a/train.py");
   EXPECT_EQ(source_of_frames("timm/x.py(1): g;torch/y.py(2): h").file, "timm/x.py");
+  EXPECT_EQ(source_of_frames("train.py(1): f;main.py(2): g").file, "train.py");
+  EXPECT_EQ(source_of_frames("timm/x.py(1): f;PIL/y.py(2): g").file, "timm/x.py");
   for (const char* const text :
        {"", "nn.Module: A_0", "train.py(x): f", "train.py(5", "train.py("}) {
     EXPECT_EQ(source_of_frames(text), Provenance{}) << text;
@@ -59,6 +61,34 @@ op main 40us 5us aten::item
   EXPECT_EQ(found[2], SiteRef{});
   EXPECT_EQ(found[3], SiteRef{});
   EXPECT_EQ(sites.source(found[4]).line, 54);
+}
+
+// Older recordings name the stack and the module with each operator.
+TEST(PythonSites, TakesThePlaceThatOperatorsName) {
+  auto timeline = parse_timeline(R"(
+op main 0us 100us aten::linear
+op main 10us 50us aten::addmm
+op main 20us 20us aten::mm
+)");
+  ASSERT_TRUE(timeline);
+  Column<std::uint32_t> modules, stacks;
+  for (const char* module : {"Net", "Linear_2", ""}) {
+    modules.push_back(timeline->strings.id_of(module));
+  }
+  for (const char* stack :
+       {"timm/y.py(1): g;train.py(80): step", "torch/x.py(1): f;train.py(80): step", ""}) {
+    stacks.push_back(timeline->strings.id_of(stack));
+  }
+  timeline->ops.module = std::move(modules);
+  timeline->ops.stack = std::move(stacks);
+  const Links links = link_events(*timeline);
+  PythonSites sites(*timeline, links);
+  const auto found = sites.at({{0, 25'000, 2}, {0, 5'000, 0}, {0, 5'000, kNone}});
+  EXPECT_EQ(sites.module_path(found[0]), "Linear_2");
+  EXPECT_EQ(sites.source(found[0]).line, 80);
+  EXPECT_EQ(sites.module_path(found[1]), "Net");
+  EXPECT_EQ(found[1].frame, found[0].frame);  // one line is one place
+  EXPECT_EQ(found[2], SiteRef{});
 }
 
 }  // namespace

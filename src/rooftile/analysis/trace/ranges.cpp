@@ -36,7 +36,7 @@ class EnclosingRange {
       if (range == kNone && is_range(*step)) range = *step;
       known_[*step] = range;
     }
-    return op == kNone ? kNone : range;
+    return range;
   }
 
   bool is_range(std::uint32_t op) const {
@@ -172,6 +172,7 @@ Seconds idle_between_collectives(const Timeline& timeline, const GpuTrack& track
                                                           piece.cause == IdleCause::copy);
     const bool is_hosts = piece.cause == IdleCause::launch || is_between_calls ||
                           piece.cause == IdleCause::synchronization ||
+                          piece.cause == IdleCause::restart ||
                           piece.cause == IdleCause::between_kernels;
     if (is_hosts) idle.add(piece.start, piece.end);
   }
@@ -199,7 +200,7 @@ GradientReductions gradient_reductions(const Timeline& timeline, const Links& li
   BackwardPass pass;
   for (std::size_t i = 0; i < track.rows.size(); ++i) {
     const std::uint32_t row = track.rows[i];
-    if (track.classes[i] == GpuClass::copy || timeline.gpu.kind[row] != GpuKind::kernel) continue;
+    if (track.classes[i] == GpuClass::copy) continue;
     const Nanoseconds start = timeline.gpu.time.start(row), end = timeline.gpu.time.end(row);
     const bool computes = track.classes[i] == GpuClass::compute;
     const bool backward = is_backward(timeline, links, links.gpu_op[row]);

@@ -180,7 +180,9 @@ void Replay::add_waits(const std::vector<HostWait>& waits) {
     wait.until = kind == CallKind::device_wait   ? Until::device
                  : kind == CallKind::stream_wait ? Until::stream
                                                  : Until::activity;
-    wait.activity = is_wait(kind) ? awaited_by(host_wait) : position_of_call[host_wait.row];
+    const std::uint32_t started = position_of_call[host_wait.row];
+    const bool is_plain = host_wait.cause == IdleCause::synchronization && started == kNone;
+    wait.activity = is_wait(kind) || is_plain ? awaited_by(host_wait) : started;
     if (wait.activity == kNone) {
       wait.until = Until::never;
     } else if (end(wait.activity) + kSlack >= wait.start) {

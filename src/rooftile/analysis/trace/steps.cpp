@@ -62,7 +62,7 @@ bool cover_most_kernels(const std::vector<Window>& steps, const Timeline& timeli
     const auto next =
         std::upper_bound(steps.begin(), steps.end(), launched,
                          [](Nanoseconds at, const Window& step) { return at < step.start; });
-    if (next != steps.begin() && launched < std::prev(next)->end) {
+    if (next != steps.begin() && std::prev(next)->contains(launched)) {
       inside += timeline.gpu.time.duration(row);
     }
   }

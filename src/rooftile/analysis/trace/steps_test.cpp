@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "tests/support/timeline_text.h"
 
@@ -168,7 +171,7 @@ TEST(Steps, CoverMostKernels) {
 mark main 0us 10us iteration 1
 mark main 20us 10us iteration 2
 call main 1us 1us cudaLaunchKernel corr=1
-call main 12us 1us cudaLaunchKernel corr=2
+call main 10us 1us cudaLaunchKernel corr=2
 call main 21us 1us cudaLaunchKernel corr=3
 kernel 7 2us 5us a corr=1
 kernel 7 13us {}us b corr=2
@@ -458,6 +461,228 @@ TEST(Steps, NoneByRepetitionWhereTheRecordingEndsEarly) {
   std::string text = passes("", 5);
   text += "repeat 60 every 40us\ncall main 5ms 5us cudaLaunchKernel corr=5000\nend\n";
   EXPECT_EQ(find(text.c_str()).marks.source, StepSource::none);
+}
+
+// What the rounds do not cover is a tenth of a round's worth of three, and before a later anchor
+// than the first a quarter in all.
+TEST(Steps, RepetitionCoversNearlyAll) {
+  const auto found = [](std::uint32_t head, std::uint32_t count,
+                        const std::vector<std::size_t>& anchors) {
+    std::vector<std::uint32_t> sequence;
+    for (std::uint32_t i = 0; i < head; ++i) sequence.push_back(100 + i);
+    for (std::uint32_t i = 0; i < count; ++i) sequence.push_back(i % 10);
+    return find_repetition(sequence, anchors);
+  };
+  EXPECT_EQ(found(0, 29, {0, 10, 20}), std::nullopt);
+  EXPECT_EQ(found(0, 30, {0, 10, 20}), (Repetition{0, 10, 3}));
+  EXPECT_EQ(found(0, 33, {0, 10, 20}), (Repetition{0, 10, 3}));
+  EXPECT_EQ(found(0, 34, {0, 10, 20}), std::nullopt);
+  EXPECT_EQ(found(20, 30, {20, 30, 40}), (Repetition{20, 10, 3}));
+  EXPECT_EQ(found(10, 30, {0, 10, 20, 30}), (Repetition{10, 10, 3}));
+  EXPECT_EQ(found(11, 30, {0, 11, 21, 31}), std::nullopt);
+  EXPECT_EQ(found(10, 33, {0, 10, 20, 30}), std::nullopt);
+}
+
+TEST(Steps, RepetitionDiffersInOneOfTwentyEntriesAtTheMost) {
+  std::vector<std::uint32_t> sequence;
+  for (std::uint32_t i = 0; i < 400; ++i) sequence.push_back(i % 40);
+  // Each of the nine differs from the round before and from the one behind: 18 of 360.
+  for (std::uint32_t i = 0; i < 9; ++i) sequence[47 + 37 * i] = 1000 + i;
+  const std::vector<std::size_t> anchors{0, 20, 40};
+  EXPECT_EQ(find_repetition(sequence, anchors), (Repetition{0, 40, 10}));
+  sequence[3] = 2000;
+  EXPECT_EQ(find_repetition(sequence, anchors), std::nullopt);
+}
+
+TEST(Steps, ExactRepetitionIsHalfOfTheSequence) {
+  const auto found = [](std::uint32_t head, std::uint32_t rounds) {
+    std::vector<std::uint32_t> sequence;
+    for (std::uint32_t i = 0; i < head; ++i) sequence.push_back(100 + i);
+    for (std::uint32_t i = 0; i < 3 * rounds; ++i) sequence.push_back(i % 3);
+    return find_exact_repetition(sequence);
+  };
+  EXPECT_EQ(found(9, 3), (Repetition{9, 3, 3}));
+  EXPECT_EQ(found(10, 3), std::nullopt);
+  EXPECT_EQ(found(0, 2), std::nullopt);
+}
+
+// One round of twenty may lack the copy that begins the others.
+TEST(Steps, NearlyEachRoundTakesInData) {
+  const auto source = [](int first_without, int second_without) {
+    std::string text;
+    for (int round = 0; round < 20; ++round) {
+      const bool lacks = round == first_without || round == second_without;
+      const std::string at = std::to_string(1000 * round);
+      text += "copy 7 " + at + "us 1us " + (lacks ? "DtoD" : "HtoD") + " bytes=64\n";
+      for (int kernel = 1; kernel <= 40; ++kernel) {
+        text += "kernel 7 " + std::to_string(1000 * round + 20 * kernel) + "us 10us k" +
+                std::to_string(kernel) + "\n";
+      }
+    }
+    return find(text.c_str()).marks.source;
+  };
+  EXPECT_EQ(source(10, 10), StepSource::repetition);
+  EXPECT_EQ(source(10, 18), StepSource::none);
+}
+
+// Five rounds of 15 us of kernels in 435 us are three quarters of the kernels' time or of all.
+TEST(Steps, OfRepeatedKernelsThatAreMostOfTheWork) {
+  const auto source = [](int head, int start) {
+    std::string text = "kernel 7 0us " + std::to_string(head) + "us init\nrepeat 5 every 100us\n";
+    text += "copy 7 " + std::to_string(start) + "us 1us HtoD bytes=64\n";
+    for (const int at : {10, 20, 30}) {
+      text += "kernel 7 " + std::to_string(start + at) + "us 5us k" + std::to_string(at) + "\n";
+    }
+    return find((text + "end\n").c_str()).marks.source;
+  };
+  EXPECT_EQ(source(25, 1000), StepSource::repetition);
+  EXPECT_EQ(source(26, 1000), StepSource::none);
+  EXPECT_EQ(source(140, 145), StepSource::repetition);
+  EXPECT_EQ(source(140, 146), StepSource::none);
+}
+
+// Without data that a round takes in: of 16 kernels or more, or a hundred rounds of nearly all
+// there is.
+TEST(Steps, OfKernelsAlone) {
+  const auto steps = [](int head, int rounds, int kernels) {
+    std::string text;
+    for (int i = 0; i < head; ++i) {
+      text += "kernel 7 " + std::to_string(2 * i) + "us 1us head" + std::to_string(i) + "\n";
+    }
+    text += "repeat " + std::to_string(rounds) + " every 100us\n";
+    for (int i = 0; i < kernels; ++i) {
+      text += "kernel 7 " + std::to_string(10 + 4 * i) + "us 3us k" + std::to_string(i) + "\n";
+    }
+    return find((text + "end\n").c_str()).marks.steps.size();
+  };
+  EXPECT_EQ(steps(0, 5, 16), 5U);
+  EXPECT_EQ(steps(0, 5, 15), 0U);
+  EXPECT_EQ(steps(0, 2, 16), 0U);
+  EXPECT_EQ(steps(0, 100, 2), 100U);
+  EXPECT_EQ(steps(0, 99, 2), 0U);
+  EXPECT_EQ(steps(4, 100, 2), 100U);
+  EXPECT_EQ(steps(5, 100, 2), 0U);
+  EXPECT_EQ(steps(0, 100, 1), 0U);
+}
+
+// Rounds of 60 us, each followed by a wait, that are three quarters of the kernels' time; from ten
+// on half of it, and three quarters of the activities.
+TEST(Steps, RoundsOfALoopAreMostOfTheWork) {
+  const auto steps = [](int rounds, int behind, int small = 0) {
+    std::string text = "repeat " + std::to_string(rounds) + R"( every 100us
+call main 100us 5us cudaLaunchKernel corr=1
+call main 110us 5us cudaLaunchKernel corr=2
+kernel 7 110us 20us seed corr=1
+kernel 7 130us 40us fit corr=2
+call main 120us 52us cudaEventSynchronize
+end
+call main 1600us 5us cudaLaunchKernel corr=91
+kernel 7 1610us )" + std::to_string(behind) +
+                       "us sum corr=91\n";
+    for (int i = 0; i < small; ++i) {
+      const std::string id = std::to_string(92 + i), at = std::to_string(10'000 + 10 * i);
+      text += "call main " + at + "us 5us cudaMemsetAsync corr=" + id + "\n";
+      text += "fill 7 " + at + ".5us 1us corr=" + id + "\n";
+    }
+    return find(text.c_str()).marks.steps.size();
+  };
+  EXPECT_EQ(steps(2, 10), 0U);
+  EXPECT_EQ(steps(3, 10), 3U);
+  EXPECT_EQ(steps(4, 80), 4U);
+  EXPECT_EQ(steps(4, 81), 0U);
+  EXPECT_EQ(steps(9, 400), 0U);
+  EXPECT_EQ(steps(10, 400), 10U);
+  EXPECT_EQ(steps(10, 600), 10U);
+  EXPECT_EQ(steps(10, 601), 0U);
+  EXPECT_EQ(steps(12, 720, 7), 12U);
+  EXPECT_EQ(steps(12, 720, 8), 0U);
+}
+
+// Rounds of up to eight waits each.
+TEST(Steps, RoundsOfALoopHoldSeveralWaits) {
+  const auto steps = [](int waits) {
+    std::string text = "repeat 4 every 1000us\n";
+    for (int i = 0; i < waits; ++i) {
+      const std::string at = std::to_string(50 * i), id = std::to_string(i + 1);
+      text += "call main " + at + "us 5us cudaLaunchKernel corr=" + id + "\nkernel 7 " + at +
+              ".5us 20us k" + id + " corr=" + id + "\ncall main " + std::to_string(50 * i + 10) +
+              "us 15us cudaEventSynchronize\n";
+    }
+    return find((text + "end\n").c_str()).marks.steps.size();
+  };
+  EXPECT_EQ(steps(8), 4U);
+  EXPECT_EQ(steps(9), 0U);
+}
+
+// At least 200 us, and twice what the second step is silent.
+TEST(Steps, OnlyALongSilenceIsTheProfilers) {
+  const auto head = [](int first, int second) {
+    const StepMarks marks =
+        find(("mark main 0us 3000us ProfilerStep#1\ncall main " + std::to_string(first) +
+              "us 5us cudaLaunchKernel corr=1\n"
+              "kernel 7 2500us 5us a corr=1\n"
+              "mark main 3000us 3000us ProfilerStep#2\ncall main " +
+              std::to_string(3000 + second) +
+              "us 5us cudaLaunchKernel corr=2\n"
+              "kernel 7 5500us 5us a corr=2\n")
+                 .c_str())
+            .marks;
+    return marks.silent_head;
+  };
+  EXPECT_EQ(head(200, 10), 200'000);
+  EXPECT_EQ(head(199, 10), 0);
+  EXPECT_EQ(head(400, 200), 400'000);
+  EXPECT_EQ(head(400, 201), 0);
+}
+
+// A fifth more or fewer activities.
+TEST(Steps, HeadsWithAboutTheWorkOfAStepAreSteps) {
+  const auto steps = [](int head) {
+    std::string text;
+    const auto add = [&](int at, int count) {
+      for (int i = 0; i < count; ++i) {
+        const std::string start = std::to_string(at + 5 * i);
+        text += "call main " + start + "us 1us cudaLaunchKernel corr=" + start + "\nkernel 7 " +
+                start + ".5us 2us a corr=" + start + "\n";
+      }
+    };
+    add(1, head);
+    for (int round = 0; round < 3; ++round) {
+      if (round > 0) add(100 * round + 1, 5);
+      text +=
+          "mark main " + std::to_string(100 * round + 80) + "us 10us Optimizer.step#Adam.step\n";
+    }
+    return find(text.c_str()).marks.steps.size();
+  };
+  EXPECT_EQ(steps(3), 2U);
+  EXPECT_EQ(steps(4), 3U);
+  EXPECT_EQ(steps(6), 3U);
+  EXPECT_EQ(steps(7), 2U);
+}
+
+TEST(Steps, MarksOfOptimizersAndLoadersAreThreeOrMore) {
+  const auto steps = [](int count, const std::string& name) {
+    return find(("repeat " + std::to_string(count) + " every 50us\nmark main 5us 1us " + name +
+                 "\nend\n")
+                    .c_str())
+        .marks.steps.size();
+  };
+  for (const char* name : {"Optimizer.step#SGD.step", "enumerate(DataLoader)#_Iter.__next__"}) {
+    EXPECT_EQ(steps(2, name), 0U) << name;
+    EXPECT_EQ(steps(3, name), 2U) << name;
+  }
+}
+
+// Of the thread that has most of them; ranges within others are left out, the longest first.
+TEST(Steps, AreDisjointRangesOfOneThread) {
+  const Found found = find(R"(
+mark other 0us 5us ProfilerStep#1
+mark main 10us 4us ProfilerStep#2
+mark main 10us 20us ProfilerStep#1
+mark main 29us 5us ProfilerStep#3
+mark main 30us 20us ProfilerStep#4
+)");
+  EXPECT_EQ(found.marks.steps, (std::vector<Window>{{10'000, 30'000}, {30'000, 50'000}}));
 }
 
 }  // namespace

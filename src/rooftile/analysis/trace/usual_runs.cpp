@@ -134,7 +134,7 @@ std::vector<ActivityRows> UsualRuns::by_place(const ActivityRows& rows) const {
     if (call == kNone) continue;
     const Nanoseconds called = timeline_.calls.time.start(call);
     const auto next = std::ranges::upper_bound(marks_.steps, called, {}, &Window::start);
-    if (next == marks_.steps.begin() || called >= (next - 1)->end) continue;
+    if (next == marks_.steps.begin() || !(next - 1)->contains(called)) continue;
     by_step[static_cast<std::size_t>(next - marks_.steps.begin()) - 1].push_back(row);
   }
   std::vector<ActivityRows> places(by_step.front().size());

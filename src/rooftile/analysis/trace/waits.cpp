@@ -55,6 +55,53 @@ void add_call_waits(const Timeline& timeline, const Links& links, std::vector<Ho
   }
 }
 
+// When the thread of a call was last seen before it: at a call, or where an operator begins or
+// ends.
+Nanoseconds last_seen(const Timeline& timeline, const Links& links, std::uint32_t call,
+                      Nanoseconds last_call) {
+  const Nanoseconds called = timeline.calls.time.start(call);
+  const auto rows = links.op_order.of(timeline.calls.thread[call]);
+  const EventTimes& time = timeline.ops.time;
+  const auto next = std::ranges::lower_bound(rows, called, {},
+                                             [&](std::uint32_t row) { return time.start(row); });
+  if (next == rows.begin()) return last_call;
+  Nanoseconds seen = std::max(last_call, time.start(*(next - 1)));
+  for (std::uint32_t op = *(next - 1); op != kNone; op = links.op_parent[op]) {
+    if (time.end(op) <= called) seen = std::max(seen, time.end(op));
+  }
+  return seen;
+}
+
+// CUDA gives the time between two events once both are over. A thread that was in no call until
+// then, as the GPU ended some work, waited for that: some recorders leave the call out.
+void add_waits_for_elapsed_times(const Timeline& timeline, const Links& links,
+                                 std::vector<HostWait>& waits) {
+  constexpr Nanoseconds kLeast = 1'000'000, kSoon = 100'000;
+  const auto asks = kinds_of<bool>(
+      timeline.strings, timeline.calls.name,
+      [](std::string_view name) { return name.starts_with("cudaEventElapsedTime"); });
+  std::vector<Nanoseconds> ends;
+  std::map<std::uint16_t, Nanoseconds> last_calls;
+  for (const std::uint32_t call : links.call_order.rows) {
+    const std::uint16_t thread = timeline.calls.thread[call];
+    const Nanoseconds called = timeline.calls.time.start(call);
+    Nanoseconds& last_call = last_calls.try_emplace(thread, called).first->second;
+    const Nanoseconds before = std::exchange(last_call, timeline.calls.time.end(call));
+    if (!asks[timeline.calls.name[call]] || !links.launches[thread]) continue;
+    const Nanoseconds since = last_seen(timeline, links, call, before);
+    if (called - since < kLeast) continue;
+    if (ends.empty()) {
+      for (std::uint32_t row = 0; row < timeline.gpu.time.size(); ++row) {
+        ends.push_back(timeline.gpu.time.end(row));
+      }
+      std::ranges::sort(ends);
+    }
+    const auto later = std::ranges::upper_bound(ends, called);
+    if (later == ends.begin() || called - *(later - 1) > kSoon) continue;
+    waits.push_back({since, called, IdleCause::synchronization, thread, true, call});
+  }
+}
+
 std::optional<IdleCause> cause_of_range(RangeKind kind) {
   if (kind == RangeKind::loader) return IdleCause::data_loading;
   if (kind == RangeKind::rank_wait) return IdleCause::communication_wait;
@@ -270,29 +317,6 @@ std::vector<HostWait> disjoint(std::vector<HostWait> waits) {
   return kept;
 }
 
-// What the recorder does meanwhile lengthens a wait and is no part of it.
-std::vector<HostWait> around_recorder(const std::vector<HostWait>& waits) {
-  std::vector<HostWait> recorders, parts;
-  for (const HostWait& wait : waits) {
-    if (wait.cause == IdleCause::profiler) recorders.push_back(wait);
-  }
-  if (recorders.empty()) return waits;
-  recorders = disjoint(std::move(recorders));
-  for (HostWait wait : waits) {
-    if (wait.cause == IdleCause::profiler) continue;
-    auto next = std::ranges::upper_bound(recorders, wait.start, {}, &HostWait::end);
-    for (; next != recorders.end() && next->start < wait.end; ++next) {
-      HostWait before = wait;
-      before.end = next->start;
-      if (before.end > before.start) parts.push_back(before);
-      wait.start = next->end;
-    }
-    if (wait.end > wait.start) parts.push_back(wait);
-  }
-  parts.insert(parts.end(), recorders.begin(), recorders.end());
-  return parts;
-}
-
 // Of the host's own work what it slept through.
 std::vector<HostWait> with_sleeps(const Timeline& timeline, std::vector<HostWait> waits) {
   if (timeline.sleeps.time.size() == 0) return waits;
@@ -352,6 +376,7 @@ std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links,
                                  const GpuTrack& track) {
   std::vector<HostWait> waits;
   add_call_waits(timeline, links, waits);
+  add_waits_for_elapsed_times(timeline, links, waits);
   add_range_waits(timeline, links, waits);
   add_compilations(timeline, links, waits);
   add_captures(timeline, links, waits);
@@ -362,7 +387,7 @@ std::vector<HostWait> find_waits(const Timeline& timeline, const Links& links,
   add_other_work(timeline, links, waits);
   waits = with_sleeps(timeline, disjoint(std::move(waits)));
   add_first_calls(timeline, links, waits);
-  return disjoint(around_recorder(waits));
+  return disjoint(std::move(waits));
 }
 
 }  // namespace rooftile::trace
