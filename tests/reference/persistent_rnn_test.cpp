@@ -48,6 +48,36 @@ constexpr RnnCase kCases[] = {
     {Cell::lstm, Dtype::fp16, 1, 1, 1000, 1024, 64, 50, 80, 108, standard, standard},
     {Cell::lstm, Dtype::fp32, 1, 1, 192, 64, 10, 50, 80, 108, persist_small, standard},
     {Cell::lstm, Dtype::fp32, 1, 1, 128, 64, 10, 50, 80, 108, persist_small, persist_small},
+    {Cell::lstm, Dtype::fp16, 1, 1, 1152, 1024, 64, 50, 70, 80, standard, standard},
+    {Cell::lstm, Dtype::fp16, 1, 1, 1024, 1000, 64, 50, 70, 80, standard, standard},
+    {Cell::lstm, Dtype::fp16, 1, 1, 1024, 1024, 128, 40, 70, 80, persist_static, persist_static},
+    {Cell::lstm, Dtype::fp16, 1, 1, 1024, 1024, 128, 39, 70, 80, standard, standard},
+    {Cell::lstm, Dtype::fp16, 1, 1, 1024, 1024, 144, 40, 70, 80, standard, standard},
+    {Cell::lstm, Dtype::fp16, 1, 1, 1024, 1024, 112, 40, 70, 80, standard, standard},
+    {Cell::lstm, Dtype::fp16, 1, 1, 1024, 1024, 96, 19, 70, 80, standard, standard},
+    {Cell::lstm, Dtype::fp16, 1, 1, 1024, 1024, 32, 10, 70, 80, persist_static, persist_static},
+    {Cell::lstm, Dtype::fp16, 1, 1, 1024, 1024, 32, 9, 70, 80, standard, standard},
+    {Cell::lstm, Dtype::fp16, 1, 1, 1024, 1024, 48, 10, 70, 80, standard, standard},
+    {Cell::lstm, Dtype::fp16, 1, 1, 1024, 1024, 8, 10, 70, 80, persist_static, persist_static},
+    {Cell::lstm, Dtype::fp16, 1, 1, 1024, 1024, 24, 40, 70, 80, standard, standard},
+    {Cell::lstm, Dtype::bf16, 1, 1, 1024, 1024, 64, 50, 80, 108, standard, standard},
+    {Cell::lstm, Dtype::fp16, 1, 1, 1024, 1024, 128, 50, 80, 108, persist_static, persist_static},
+    {Cell::lstm, Dtype::fp16, 1, 1, 1024, 1024, 136, 50, 80, 108, standard, standard},
+    {Cell::lstm, Dtype::fp16, 1, 1, 1024, 1024, 60, 50, 80, 108, standard, standard},
+    {Cell::lstm, Dtype::fp16, 1, 1, 1024, 1024, 64, 50, 80, 98, persist_static, persist_static},
+    {Cell::lstm, Dtype::fp16, 1, 1, 1024, 1024, 64, 50, 80, 97, standard, standard},
+    {Cell::lstm, Dtype::fp16, 1, 1, 1024, 1024, 64, 50, 90, 132, persist_static, persist_static},
+    {Cell::rnn_relu, Dtype::fp16, 1, 1, 1024, 1024, 88, 50, 80, 108, persist_static,
+     persist_static},
+    {Cell::gru, Dtype::fp32, 2, 2, 192, 64, 10, 50, 60, 56, persist_small, standard},
+    {Cell::gru, Dtype::fp32, 2, 2, 193, 64, 10, 50, 60, 56, standard, standard},
+    {Cell::lstm, Dtype::fp32, 1, 1, 129, 64, 10, 50, 80, 108, persist_small, standard},
+    {Cell::rnn_tanh, Dtype::fp32, 1, 1, 384, 64, 10, 50, 80, 108, persist_small, standard},
+    {Cell::rnn_tanh, Dtype::fp32, 1, 1, 385, 64, 10, 50, 80, 108, standard, standard},
+    {Cell::rnn_relu, Dtype::fp32, 1, 1, 256, 64, 10, 50, 80, 108, persist_small, persist_small},
+    {Cell::rnn_relu, Dtype::fp32, 1, 1, 257, 64, 10, 50, 80, 108, persist_small, standard},
+    {Cell::lstm, Dtype::fp32, 1, 1, 128, 64, 10, 50, 52, 24, standard, standard},
+    {Cell::lstm, Dtype::fp64, 1, 1, 128, 64, 10, 50, 80, 108, standard, standard},
 };
 
 TEST(PersistentRnn, ChoiceOfPyTorch) {
@@ -55,8 +85,8 @@ TEST(PersistentRnn, ChoiceOfPyTorch) {
     SCOPED_TRACE(testing::Message() << "case " << &c - kCases);
     const RnnChoice choice =
         cudnn_rnn_algorithm(recurrent(c), c.dtype, gpu(c.compute_capability, c.sms));
-    EXPECT_EQ(to_string(choice.forward), to_string(c.forward));
-    EXPECT_EQ(to_string(choice.backward), to_string(c.backward));
+    EXPECT_EQ(choice.forward, c.forward);
+    EXPECT_EQ(choice.backward, c.backward);
   }
 }
 

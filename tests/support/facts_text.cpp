@@ -146,7 +146,6 @@ std::string call_line(const SourceFacts& facts, const Call& call) {
   const std::string code = code_of(call.expr);
   std::string text = code;
   if (!code.starts_with(fmt::format("{}(", call.name))) text += fmt::format(" is {}", call.name);
-  if (!call.module.empty()) text += fmt::format(" module {}", call.module);
   if (call.target != nullptr) text += fmt::format(" to {}", call.target->full_name);
   if (call.receiver != nullptr && !call.receiver_type().is(TypeKind::unknown)) {
     text += fmt::format("; of {}", type_text(call.receiver_type()));

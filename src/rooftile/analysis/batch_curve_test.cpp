@@ -43,6 +43,31 @@ TEST(BatchCurve, TheKneeIsWhereDoublingStopsPaying) {
   EXPECT_EQ(find_knee(BatchCurve{{point(1, 10), point(2, 12)}}), std::nullopt);
 }
 
+// Below a tenth; the best is a twentieth away.
+TEST(BatchCurve, BordersOfTheKneeAndOfTheBest) {
+  const auto two = [](double each) { return BatchCurve{{point(1, 10), point(2, 2 * each)}}; };
+  EXPECT_EQ(find_knee(two(8.9)), std::nullopt);
+  EXPECT_EQ(find_knee(two(9.1)), 0U);
+  const auto best = [](double each) {
+    BatchCurve curve{{point(1, each), point(2, 20)}};
+    curve.mode = Mode::training;
+    return find_best_batch(curve);
+  };
+  EXPECT_EQ(best(10.4), 0U);
+  EXPECT_EQ(best(10.6), 1U);
+}
+
+// From 11 to 10 s a sample: a twentieth of 20 s.
+TEST(BatchCurve, TheSmallestTrainedBatchSavesAllButATwentieth) {
+  const auto better = [](double first) {
+    BatchCurve curve{{point(1, first), point(2, 2 * 11), point(4, 4 * 10)}};
+    curve.mode = Mode::training;
+    return find_better_batch(curve)->point;
+  };
+  EXPECT_EQ(better(20.1), 1U);
+  EXPECT_EQ(better(19.9), 2U);
+}
+
 TEST(BatchCurve, OtherStepsCountPerDoubling) {
   // From 1 to 8 the time per sample falls to 0.512 = 0.8^3.
   const BatchCurve curve{{point(1, 1), point(8, 8 * 0.512)}};

@@ -65,6 +65,35 @@ Bound limit(const char* text) {
   return limit_of(workload.ops[0], analyse(workload, model).ops[0], model.device());
 }
 
+// Shares of the second that the operation takes: of the peak and of the bandwidth. A fifth is seen.
+TEST(BoundShare, TheLimitIsWhatTakesAFifthOfTheTime) {
+  struct Case {
+    Bound bound;
+    double flop, bytes;
+    Bound limit;
+  };
+  const Device device = *find_device("a100");
+  Op op;
+  op.body = Gemm{.m = 8, .n = 8, .k = 8};
+  op.dtypes = Dtypes(Dtype::fp16);
+  for (const Case& c : {Case{Bound::math, 0.21, 0.19, Bound::math},
+                        {Bound::math, 0.21, 0.3, Bound::math},
+                        {Bound::math, 0.19, 0.21, Bound::memory},
+                        {Bound::math, 0.19, 0.19, Bound::latency},
+                        {Bound::math, 0, 0, Bound::math},
+                        {Bound::memory, 0.21, 0.19, Bound::math},
+                        {Bound::memory, 0.21, 0.21, Bound::memory},
+                        {Bound::memory, 0.19, 0.19, Bound::memory},
+                        {Bound::latency, 0.3, 0.1, Bound::latency},
+                        {Bound::communication, 0.3, 0.1, Bound::communication}}) {
+    OpAnalysis analysis = waiting(c.bound, 1);
+    analysis.cost.flop = Flop(device.tensor_core_peak.at(Dtype::fp16).value() * c.flop);
+    analysis.cost.bytes = Bytes(device.dram_bandwidth.value() * c.bytes);
+    EXPECT_EQ(limit_of(op, analysis, device), c.limit) << c.flop << " " << c.bytes;
+  }
+  EXPECT_EQ(limit_of(op, OpAnalysis{}, device), Bound::unknown);
+}
+
 // 16 tokens: 16 flop per byte, the GPU needs 153. The odd width makes the kernel slow, but what it
 // waits for are the 33.5 MB of weights.
 TEST(BoundShare, FewTokensWaitForTheirWeightsAtAnyWidth) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "rooftile/workload/workload_text.h"
 
 namespace rooftile {
@@ -53,6 +55,52 @@ TEST(Fusion, OtherSizesDoNotFuse) {
   EXPECT_TRUE(runs_of("elementwise a fp16 fn=relu elements=100 from=x to=a\n"
                       "elementwise b fp16 fn=add elements=1000 from=a,y to=b\n")
                   .empty());
+}
+
+// From half of the elements to twice as many pass from one to the other in registers.
+TEST(Fusion, SizesWithinAFactorOfTwo) {
+  const auto fuses = [](int read) {
+    const std::string text =
+        "elementwise a fp16 fn=relu elements=1000 from=x to=a\n"
+        "elementwise b fp16 fn=add elements=" +
+        std::to_string(read) + " from=a,y to=b\n";
+    return !runs_of(text.c_str()).empty();
+  };
+  EXPECT_FALSE(fuses(499));
+  EXPECT_TRUE(fuses(500));
+  EXPECT_TRUE(fuses(1999));
+  EXPECT_FALSE(fuses(2000));
+}
+
+TEST(Fusion, KindsThatPassOverElements) {
+  const auto runs = runs_of(
+      "cast a fp32 out_dtype=fp16 elements=1000 from=x to=a\n"
+      "softmax b fp16 rows=10 cols=100 from=a to=b\n"
+      "norm c fp16 fn=layer rows=10 cols=100 from=b to=c\n");
+  ASSERT_EQ(runs.size(), 1u);
+  EXPECT_EQ(runs[0].ops, (std::vector<std::size_t>{0, 1, 2}));
+  EXPECT_EQ(runs[0].before, Bytes(6000 + 4000 + 4000));
+  EXPECT_EQ(runs[0].after, Bytes(4000 + 2000));  // x read, c written
+}
+
+TEST(Fusion, WhatDoesNotFuse) {
+  for (const char* text : {"elementwise a fp16 fn=relu elements=1000 from=x to=a count=2\n"
+                           "elementwise b fp16 fn=tanh elements=1000 from=a to=b\n",
+                           "elementwise a fp16 fn=relu elements=1000 from=x to=a\n"
+                           "elementwise b fp16 fn=tanh elements=1000 from=a to=b phase=dgrad\n",
+                           "elementwise a fp16 fn=relu elements=1 to=a phase=dgrad\n"
+                           "elementwise b fp16 fn=tanh elements=1 from=a to=b\n",
+                           "elementwise a fp16 fn=relu elements=1000 from=x to=a\n"
+                           "reduce b fp16 fn=sum elements=1000 outputs=10 from=a to=b\n",
+                           "elementwise a fp16 fn=relu elements=1000 from=x to=a\n"
+                           "elementwise b fp16 fn=tanh elements=1000 from=y to=b\n"}) {
+    EXPECT_TRUE(runs_of(text).empty()) << text;
+  }
+  const Workload chain = *parse_workload(
+      "elementwise a fp16 fn=relu elements=1000 from=x to=a\n"
+      "elementwise b fp16 fn=tanh elements=1000 from=a to=b\n");
+  EXPECT_TRUE(find_fusible_runs(chain, Graph(chain), {false, true}).empty());
+  EXPECT_TRUE(find_fusible_runs(chain, Graph(chain), {true, false}).empty());
 }
 
 // Squeeze and excitation: the mean and the scaling each compute the activation from x, so that it

@@ -58,7 +58,45 @@ TEST(WithSize, StridesGrowWithTheirRows) {
   EXPECT_EQ(with_size(gemm, GemmDim::k, 112).w_stride, 0);
 }
 
+TEST(WithSize, EveryOperandHasItsRow) {
+  const Gemm gemm{.m = 8,
+                  .n = 16,
+                  .k = 32,
+                  .layout = GemmLayout::nn,
+                  .x_stride = 32,
+                  .w_stride = 16,
+                  .out_stride = 20};
+  const Gemm wide = with_size(gemm, GemmDim::n, 24);
+  EXPECT_EQ(wide.n, 24);
+  EXPECT_EQ(wide.x_stride, 32);
+  EXPECT_EQ(wide.w_stride, 24);
+  EXPECT_EQ(wide.out_stride, 24);
+  EXPECT_EQ(with_size(gemm, GemmDim::m, 9).m, 9);
+  EXPECT_EQ(with_size(gemm, GemmDim::m, 9).out_stride, 20);
+  EXPECT_EQ(size_of(gemm, GemmDim::m), 8);
+  EXPECT_EQ(size_of(gemm, GemmDim::n), 16);
+  EXPECT_EQ(size_of(gemm, GemmDim::k), 32);
+}
+
+TEST(RowDims, FollowTheLayout) {
+  struct Case {
+    GemmLayout layout;
+    GemmDim x, w;
+  };
+  for (const Case& c : {Case{GemmLayout::nn, GemmDim::k, GemmDim::n},
+                        {GemmLayout::nt, GemmDim::k, GemmDim::k},
+                        {GemmLayout::tn, GemmDim::m, GemmDim::n},
+                        {GemmLayout::tt, GemmDim::m, GemmDim::k}}) {
+    EXPECT_EQ(row_dim_of_x(c.layout), c.x);
+    EXPECT_EQ(row_dim_of_w(c.layout), c.w);
+  }
+}
+
 TEST(DimName, LayersAndPlainProducts) {
+  EXPECT_EQ(dim_name(linear(1, 2, 3), GemmDim::m), "tokens");
+  EXPECT_EQ(dim_name(linear(1, 2, 3), GemmDim::k), "in_features");
+  EXPECT_EQ(dim_name({.weight_is_parameter = false}, GemmDim::m), "m");
+  EXPECT_EQ(dim_name({.weight_is_parameter = false}, GemmDim::k), "k");
   EXPECT_EQ(dim_name(linear(1, 2, 3), GemmDim::n), "out_features");
   EXPECT_EQ(dim_name({.weight_is_parameter = false}, GemmDim::n), "n");
 }

@@ -8,7 +8,7 @@ namespace {
 
 // tf32f32, bf16bf16, f16f32: the types before and after the boundary.
 std::optional<std::pair<Dtype, Dtype>> parse_type_pair(std::string_view word) {
-  for (std::size_t split = 2; split + 1 < word.size(); ++split) {
+  for (std::size_t split = 2; split < word.size(); ++split) {
     const auto first = parse_dtype_word(word.substr(0, split));
     const auto second = parse_dtype_word(word.substr(split));
     if (first && second) return std::pair(*first, *second);

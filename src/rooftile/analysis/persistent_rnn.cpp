@@ -46,18 +46,6 @@ bool small_backward(const Recurrent& rnn) {
 
 }  // namespace
 
-std::string_view to_string(RnnAlgorithm algorithm) {
-  switch (algorithm) {
-    case RnnAlgorithm::standard:
-      return "standard";
-    case RnnAlgorithm::persist_static:
-      return "persist_static";
-    case RnnAlgorithm::persist_small:
-      return "persist_small";
-  }
-  return "standard";
-}
-
 RnnChoice cudnn_rnn_algorithm(const Recurrent& rnn, Dtype dtype, const Device& device) {
   using enum RnnAlgorithm;
   if (rnn.packed || rnn.projection > 0) return {};

@@ -1,8 +1,6 @@
 // Which of cuDNN's recurrent algorithms PyTorch asks for.
 #pragma once
 
-#include <string_view>
-
 #include "rooftile/hardware/device.h"
 #include "rooftile/workload/op.h"
 
@@ -11,7 +9,6 @@ namespace rooftile {
 // standard: one product per step. persist_static: weights stay in registers over all steps.
 // persist_small: the same in one SM's reach, for few hidden units.
 enum class RnnAlgorithm { standard, persist_static, persist_small };
-std::string_view to_string(RnnAlgorithm algorithm);
 
 struct RnnChoice {
   RnnAlgorithm forward = RnnAlgorithm::standard, backward = RnnAlgorithm::standard;

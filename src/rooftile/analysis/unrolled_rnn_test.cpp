@@ -65,6 +65,49 @@ TEST(UnrolledRnn, ShortChainsAreNoLoop) {
   EXPECT_TRUE(find_unrolled_loops(workload, Graph(workload)).empty());
 }
 
+// x -> product, h -> product, both into the cell -> h.
+Workload cells(int steps, const std::string& cell, const std::string& other = "") {
+  std::string text;
+  for (int t = 1; t <= steps; ++t) {
+    text += fmt::format("gemm x fp16 m=8 n=256 k=32 from=x{} to=p{}\n", t, t);
+    text += fmt::format("gemm h fp16 m=8 n=256 k=64 from=h{} to=g{}\n", t - 1, t);
+    text += fmt::format(fmt::runtime(other), t, t);
+    text += fmt::format(fmt::runtime(cell), t, t, t);
+  }
+  return *parse_workload(text);
+}
+
+const std::string kCell =
+    "elementwise c fp16 fn=lstm_cell elements=2048 inputs=2 from=p{},g{} to=h{}\n";
+
+TEST(UnrolledRnn, StepsHaveProjectionsOfTheirInputs) {
+  const Workload workload = cells(8, kCell);
+  const auto loops = find_unrolled_loops(workload, Graph(workload));
+  ASSERT_EQ(loops.size(), 1u);
+  EXPECT_EQ(loops[0].length, 8);
+  EXPECT_EQ(loops[0].products_per_step, 1);
+  EXPECT_TRUE(loops[0].plain);
+  EXPECT_EQ(loops[0].steps, (std::vector<std::size_t>{1, 4, 7, 10, 13, 16, 19, 22}));
+  EXPECT_EQ(loops[0].projections, (std::vector<std::size_t>{0, 3, 6, 9, 12, 15, 18, 21}));
+  EXPECT_EQ(loops[0].pointwise, (std::vector<std::size_t>{2, 5, 8, 11, 14, 17, 20}));
+  EXPECT_TRUE(loops[0].outputs.empty());
+}
+
+// A norm within the cell, and another function than a cell's.
+TEST(UnrolledRnn, OtherCells) {
+  const Workload normed =
+      cells(8, "elementwise c fp16 fn=lstm_cell elements=2048 inputs=2 from=p{},n{} to=h{}\n",
+            "norm n fp16 fn=layer rows=8 cols=256 from=g{} to=n{}\n");
+  const auto loops = find_unrolled_loops(normed, Graph(normed));
+  ASSERT_EQ(loops.size(), 1u);
+  EXPECT_FALSE(loops[0].plain);
+  for (const char* fn : {"relu", "sigmoid", "tanh"}) {
+    const Workload plain = cells(8, std::string("elementwise c fp16 fn=") + fn +
+                                        " elements=2048 inputs=2 from=p{},g{} to=h{}\n");
+    EXPECT_TRUE(find_unrolled_loops(plain, Graph(plain)).empty()) << fn;
+  }
+}
+
 TEST(UnrolledRnn, OneStepCellsInAChain) {
   std::string text;
   for (int t = 1; t <= 9; ++t) {

@@ -78,6 +78,35 @@ TEST(AdapterTraining, OnlyOfTrainedDecoders) {
   EXPECT_FALSE(adapter_training(inference, memory_of(inference)));
   const Workload images = trained("conv a bf16 n=8 c=64 k=64 in=56x56 kernel=3x3\n");
   EXPECT_FALSE(adapter_training(images, memory_of(images)));
+  std::string encoder = kLlama7b;
+  encoder.erase(encoder.find(" causal=1"), 9);
+  EXPECT_FALSE(adapter_training(trained(encoder.c_str()), memory_of(trained(encoder.c_str()))));
+  const std::string experts = std::string(kLlama7b) +
+                              "gemm expert bf16 m=512 n=4096 k=4096 batch=4 count=32\n" +
+                              "gemm last bf16 m=2048 n=32000 k=4096\n";
+  EXPECT_FALSE(adapter_training(trained(experts.c_str()), memory_of(trained(experts.c_str()))));
+}
+
+// One way where the other does not fit, each with checkpoints where it needs them; none at all.
+TEST(AdapterTraining, NamesTheWaysThatFit) {
+  const Workload workload = trained(kLlama7b);
+  MemoryEstimate memory = memory_of(workload);
+  const AdapterTraining training = *adapter_training(workload, memory);
+  const auto text_with = [&](Bytes usable) {
+    memory.usable = usable;
+    return adapter_text(workload, memory);
+  };
+  const auto both = text_with(training.lora * 1.01);
+  EXPECT_THAT(both, HasSubstr("trains 40 M parameters"));
+  EXPECT_THAT(both, HasSubstr("LoRA with weights in 16 bits ("));
+  EXPECT_THAT(both, HasSubstr(" or QLoRA with weights in 4 bits ("));
+  EXPECT_THAT(both, testing::Not(HasSubstr("checkpointing")));
+  EXPECT_THAT(text_with(training.lora_checkpointed * 1.01),
+              HasSubstr("GiB with activation checkpointing) or QLoRA"));
+  const auto four_bits = text_with(training.qlora_checkpointed * 1.01);
+  EXPECT_THAT(four_bits, testing::Not(HasSubstr("16 bits")));
+  EXPECT_THAT(four_bits, HasSubstr("QLoRA with weights in 4 bits"));
+  EXPECT_EQ(text_with(training.qlora_checkpointed * 0.99), "");
 }
 
 }  // namespace

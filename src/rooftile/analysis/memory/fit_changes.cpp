@@ -184,7 +184,6 @@ class Search {
 
   // Fewer samples beside what stays on each GPU; 0 where none fit.
   std::int64_t smaller_batch(Bytes constant, Bytes growing, Fit worst) const {
-    if (samples() <= 1) return 0;
     const double fitting = samples() * memory_.share_that_fits(constant, growing, worst);
     return static_cast<std::int64_t>(std::min(std::floor(fitting), samples() - 1));
   }
@@ -219,12 +218,12 @@ class Search {
 
   // What grows with the samples grows at least as fast with their length, but for recurrent states.
   void try_shorter_input() {
-    if (!workload_.sequence || *workload_.sequence <= 1 || !length_is_of_all_layers()) return;
+    if (!workload_.sequence || !length_is_of_all_layers()) return;
     const Bytes state = memory_.recurrent_state.expected;
     const Bytes constant = memory_.state() + memory_.library + state;
     const Bytes growing = memory_.growing() - state;
     const double share = memory_.share_that_fits(constant, growing, Fit::fits);
-    const double length = std::floor(to_double(*workload_.sequence) * std::min(share, 1.0));
+    const double length = std::floor(to_double(*workload_.sequence) * share);
     // A network trained on a small part of its length is not the one that was wanted.
     constexpr double kLeastTrained = 0.25;
     const double least = is_training() ? to_double(*workload_.sequence) * kLeastTrained : 1;
@@ -397,7 +396,7 @@ class Search {
   // come first where nothing fits without them, or where they save half of the GPUs.
   void spread_over_gpus(Set possible) {
     if (!is_training() && needs_only_activations()) return;
-    if (samples() > 1) possible.insert(possible.begin(), FitBy::smaller_batch);
+    possible.insert(possible.begin(), FitBy::smaller_batch);
     double best = 0;
     for (std::size_t size = 0; size <= possible.size(); ++size) {
       double most = best;

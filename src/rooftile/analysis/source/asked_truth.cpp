@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
@@ -72,8 +73,8 @@ bool is_text_item(const Expr& expr) {
     const Expr& key = *item->children().back();
     if (key.kind == ExprKind::text) {
       const std::string name = lower(key.word());
-      return is_one_of(name, {"text", "texts", "caption", "captions"}) || name.ends_with("name") ||
-             name.ends_with("names") || name.ends_with("path") || name.ends_with("paths");
+      return is_one_of(name, {"text", "texts", "caption", "captions"}) ||
+             ends_with_any(name, {"name", "names", "path", "paths"});
     }
     item = resolved(item->children().front());
   }

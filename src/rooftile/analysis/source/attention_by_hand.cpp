@@ -113,14 +113,14 @@ class Follower {
     const Stage stage = stage_of(statement.value, 0);
     if (statement.kind == StatementKind::return_ && is_given_away(statement.value)) leaves_ = true;
     if (statement.kind == StatementKind::assignment) bind(statement, stage);
-    if (found_) found_->weights_leave = leaves_;
-    if (found_) found_->has_bias = has_bias_;
-    if (found_) found_->weights_change = changes_;
+    if (!found_) return;
+    found_->weights_leave = leaves_;
+    found_->has_bias = has_bias_;
+    found_->weights_change = changes_;
   }
 
   void bind(const Statement& statement, Stage stage) {
     const Expr* target = statement.target;
-    if (target == nullptr) return;
     if (target->kind == ExprKind::name) {
       // `if not output_attentions: weights = None` still gives them away otherwise.
       const bool is_cleared = statement.value->kind == ExprKind::none;
@@ -139,21 +139,10 @@ class Follower {
 
   // `if additive: scores = self.score(tanh(q + k)) else: scores = q @ k`: no fused call does both.
   bool is_other_in_another_branch(const Statement& statement) const {
-    for (const Statement* at = &statement; at->parent != nullptr; at = at->parent) {
-      const Statement* choice = at->parent;
-      const bool is_else = choice->kind == StatementKind::if_ && !choice->otherwise.empty() &&
-                           at->block.data() == choice->otherwise.data();
-      if (!is_else) continue;
-      const auto is_in_body = [&](const Bound& bound) {
-        const bool is_same = bound.statement->target->word() == statement.target->word();
-        return is_same && bound.stage == Stage::other &&
-               std::ranges::any_of(choice->body, [&](const Statement* first) {
-                 return is_within(*bound.statement, *first);
-               });
-      };
-      if (std::ranges::any_of(bound_, is_in_body)) return true;
-    }
-    return false;
+    return std::ranges::any_of(bound_, [&](const Bound& bound) {
+      return bound.statement->target->word() == statement.target->word() &&
+             bound.stage == Stage::other && is_in_other_branch(*bound.statement);
+    });
   }
 
   // Whether the weights themselves are returned, or are part of it, or the scores beside a result.
@@ -193,7 +182,7 @@ class Follower {
 
   // Whether the statement that is read stands in the else of an `if` whose body has the other one.
   bool is_in_other_branch(const Statement& other) const {
-    for (const Statement* at = at_; at != nullptr && at->parent != nullptr; at = at->parent) {
+    for (const Statement* at = at_; at->parent != nullptr; at = at->parent) {
       const Statement* choice = at->parent;
       const bool is_else = choice->kind == StatementKind::if_ && !choice->otherwise.empty() &&
                            at->block.data() == choice->otherwise.data();
@@ -213,7 +202,7 @@ class Follower {
   }
 
   Stage stage_of(const Expr* expr, int depth) {
-    if (expr == nullptr || depth > kMaxExprDepth) return Stage::other;
+    if (depth > kMaxExprDepth) return Stage::other;
     switch (expr->kind) {
       case ExprKind::name:
         return stage_of_name(*expr);
@@ -285,16 +274,13 @@ class Follower {
     Stage top = Stage::other;
     for (const Stage stage : stages) top = std::max(top, stage);
     if (is_product(call) && !makes_matrix(call)) return Stage::other;
-    if (is_product(call)) {
-      const bool has_weights = top == Stage::weights;
-      return multiply(*call.expr, has_weights ? Stage::weights : top, Stage::other);
-    }
+    if (is_product(call)) return multiply(*call.expr, top, Stage::other);
     if (is_softmax(call) && top == Stage::scores) {
       if (softmax_ == nullptr || !is_in_other_branch(*softmax_->statement)) softmax_ = call.expr;
       return Stage::weights;
     }
     if (top == Stage::weights) note_weights(call);
-    if (call.method == "exp" || call.method == "log") return Stage::other;
+    if (is_one_of(call.method, {"exp", "log"})) return Stage::other;
     if (keeps_stage(call)) return top;
     const bool is_own = call.target != nullptr && call.name != "torch.nn.Module.__call__";
     if (is_own && top == Stage::scores) return Stage::derived;

@@ -5,15 +5,16 @@
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
+#include "rooftile/base/text.h"
 
 namespace rooftile::source {
 namespace {
 
 bool is_autocast_name(std::string_view name) {
-  return name == "torch.autocast" || name == "torch.amp.autocast" ||
-         name == "torch.amp.autocast_mode.autocast" || name == "torch.cuda.amp.autocast" ||
-         name == "torch.cuda.amp.autocast_mode.autocast" || name == "torch.cpu.amp.autocast" ||
-         name == "torch.cpu.amp.autocast_mode.autocast";
+  return is_one_of(name,
+                   {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast",
+                    "torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast",
+                    "torch.cpu.amp.autocast", "torch.cpu.amp.autocast_mode.autocast"});
 }
 
 AutocastDtype dtype_of(const Value& value, bool on_gpu) {
@@ -120,9 +121,8 @@ bool is_scaler(const Expr* expr) {
   if (expr == nullptr) return false;
   if (expr->type->is(TypeKind::scaler)) return true;
   if (!expr->type->is(TypeKind::unknown)) return false;
-  const std::string_view name = last_name(expr);
-  return name == "scaler" || name == "grad_scaler" || name == "loss_scaler" ||
-         name == "amp_scaler" || name == "_scaler" || name == "gradscaler";
+  return is_one_of(last_name(expr),
+                   {"scaler", "grad_scaler", "loss_scaler", "amp_scaler", "_scaler", "gradscaler"});
 }
 
 }  // namespace rooftile::source

@@ -71,7 +71,7 @@ bool uses_word(const File& file, std::string_view word, std::initializer_list<Li
     const std::size_t end = std::min(text.find('\n', begin), text.size() - 1);
     const std::string_view line = std::string_view(text).substr(begin, end + 1 - begin);
     const std::string_view code = trim(line);
-    const bool is_import = code.starts_with("import ") || code.starts_with("from ");
+    const bool is_import = starts_with_any(code, {"import ", "from "});
     const bool speaks = !is_import && line.find(word) != std::string_view::npos;
     const bool is_out =
         speaks && std::ranges::any_of(without, [&](LineTest test) { return test(line); });
@@ -162,8 +162,7 @@ bool trains_by_mmcv(const Program& program) {
   return std::ranges::any_of(program.files, [](const File* file) {
     if (!mentions(*file, {"mmcv", "mmengine"})) return false;
     const bool has_runner = std::ranges::any_of(file->imports, [](std::string_view name) {
-      return name.starts_with("mmengine") || name.starts_with("mmcv.runner") ||
-             name.starts_with("mmcv.parallel") || name.starts_with("mmcv.engine");
+      return starts_with_any(name, {"mmengine", "mmcv.runner", "mmcv.parallel", "mmcv.engine"});
     });
     return has_runner || mentions(*file, {"mmcv.runner", "mmcv.parallel", "build_runner"});
   });

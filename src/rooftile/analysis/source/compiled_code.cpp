@@ -18,12 +18,10 @@ std::string_view decorator_name(const Expr& decorator) {
 }
 
 bool is_kept_out(const FunctionDef& function) {
-  return std::any_of(function.decorators.begin(), function.decorators.end(),
-                     [](const Expr* decorator) {
-                       const std::string_view name = decorator_name(*decorator);
-                       return name == "torch.compiler.disable" || name == "torch._dynamo.disable" ||
-                              name == "torch.jit.ignore" || name == "torch.jit.unused";
-                     });
+  return std::ranges::any_of(function.decorators, [](const Expr* decorator) {
+    return is_one_of(decorator_name(*decorator), {"torch.compiler.disable", "torch._dynamo.disable",
+                                                  "torch.jit.ignore", "torch.jit.unused"});
+  });
 }
 
 const FunctionDef* compiled_function(const Type& type) {
@@ -33,11 +31,10 @@ const FunctionDef* compiled_function(const Type& type) {
 
 // Surely a tensor, not one by the look of its name.
 bool is_tensor(const Expr* expr) {
-  return expr != nullptr && expr->type->is(TypeKind::tensor) && !expr->type->guessed;
+  return expr->type->is(TypeKind::tensor) && !expr->type->guessed;
 }
 
 bool may_be_tensor(const Expr* expr) {
-  if (expr == nullptr) return false;
   return expr->type->is(TypeKind::tensor) || expr->type->is(TypeKind::unknown);
 }
 
@@ -75,9 +72,7 @@ bool leaves_torch(const Call& call) {
   if (logs && is_one_of(last_name(call.receiver), {"logger", "log", "LOG", "LOGGER", "_logger"})) {
     return true;
   }
-  if (call.method == "numpy" && call.receiver != nullptr && call.arguments.empty()) {
-    return may_be_tensor(call.receiver);
-  }
+  if (call.method == "numpy" && call.receiver != nullptr) return may_be_tensor(call.receiver);
   return call.name.starts_with("numpy.") &&
          std::any_of(call.arguments.begin(), call.arguments.end(),
                      [](const Argument& argument) { return is_tensor(argument.value); });
@@ -94,7 +89,6 @@ bool is_tensor_operation(const Expr* expr) {
 bool tests_tensor(const Statement& statement) {
   if (statement.kind != StatementKind::if_ && statement.kind != StatementKind::while_) return false;
   const Expr* condition = statement.value;
-  if (condition == nullptr) return false;
   while (condition->kind == ExprKind::logical && condition->word() == "not") {
     condition = condition->children()[0];
   }
@@ -160,7 +154,7 @@ std::vector<Compiled> compiled_code(const SourceFacts& facts) {
 std::vector<const FunctionDef*> traced_functions(const FunctionDef& root) {
   std::vector<const FunctionDef*> traced{&root}, level{&root};
   std::set<const FunctionDef*> seen{&root};
-  for (int depth = 0; depth < kMaxLevels && !level.empty(); ++depth) {
+  for (int depth = 0; depth < kMaxLevels; ++depth) {
     std::vector<const FunctionDef*> next;
     for (const FunctionDef* function : level) {
       for (const Call* call : function->calls) {

@@ -30,7 +30,7 @@ const Expr* passed(const Statement& statement, std::string_view name) {
   const Call* call =
       statement.kind == StatementKind::expression ? statement.value->call() : nullptr;
   if (call == nullptr || call->arguments.size() != 2) return nullptr;
-  const bool sets = call->method == "setdefault" || call->method == "putenv";
+  const bool sets = is_one_of(call->method, {"setdefault", "putenv"});
   return sets && is_text(call->arguments[0].value, name) ? call->arguments[1].value : nullptr;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
@@ -10,9 +11,9 @@ namespace {
 
 // nn.Softmax, nn.Upsample, nn.MaxPool2d, …: layers of the library that hold nothing.
 bool is_plain_function(std::string_view name) {
-  for (const std::string_view package : {"torchvision.transforms.", "torchaudio.transforms.",
-                                         "kornia.augmentation.", "kornia.enhance."}) {
-    if (name.starts_with(package)) return true;
+  if (starts_with_any(name, {"torchvision.transforms.", "torchaudio.transforms.",
+                             "kornia.augmentation.", "kornia.enhance."})) {
+    return true;
   }
   if (!name.starts_with("torch.nn.")) return false;
   name.remove_prefix(name.rfind('.') + 1);
@@ -80,9 +81,8 @@ bool is_plain_value(const Expr* value, int depth = 0) {
 bool may_hold_weights(const Type& type, const FunctionDef& init, const Statement& statement) {
   const Expr* value = statement.value;
   if (value != nullptr && value->call() != nullptr) {
-    for (const std::string_view method : {"Parameter", "register_parameter", "add_module"}) {
-      if (value->call()->method == method) return true;
-    }
+    const std::string_view method = value->call()->method;
+    if (is_one_of(method, {"Parameter", "register_parameter", "add_module"})) return true;
   }
   if (statement.kind != StatementKind::assignment || value == nullptr) return false;
   const Expr* target = statement.target;
@@ -95,8 +95,8 @@ bool may_hold_weights(const Type& type, const FunctionDef& init, const Statement
 }
 
 // `self.parameters()`
-bool lists_own_weights(const Expr* expr) {
-  const Call* call = expr == nullptr ? nullptr : expr->call();
+bool lists_own_weights(const Expr& expr) {
+  const Call* call = expr.call();
   return call != nullptr && is_one_of(call->method, {"parameters", "named_parameters"}) &&
          call->receiver != nullptr && call->receiver->word() == "self" &&
          call->receiver->kind == ExprKind::name;
@@ -122,8 +122,8 @@ bool is_penalty(const FunctionDef& function) {
 
 bool takes_gradients(const FunctionDef& function) {
   return !is_penalty(function) && std::ranges::any_of(function.calls, [](const Call* call) {
-    return call->name == "torch.autograd.grad" || call->name == "torch.func.grad" ||
-           call->name == "torch.autograd.functional.jacobian";
+    return is_one_of(call->name, {"torch.autograd.grad", "torch.func.grad",
+                                  "torch.autograd.functional.jacobian"});
   });
 }
 
@@ -153,13 +153,13 @@ bool freezes_itself(const Type& type) {
   for_statements(init->body, [&](const Statement& statement) {
     const Expr* set = set_gradient(statement);
     if (set == nullptr || freezes) return;
-    const Call* call = statement.value == nullptr ? nullptr : statement.value->call();
+    const Call* call = statement.value->call();
     const bool is_whole = call != nullptr && call->receiver != nullptr &&
                           call->receiver->kind == ExprKind::name &&
                           call->receiver->word() == "self";
     const Statement* loop = statement.parent;
     const bool is_each =
-        loop != nullptr && loop->kind == StatementKind::for_ && lists_own_weights(loop->value);
+        loop != nullptr && loop->kind == StatementKind::for_ && lists_own_weights(*loop->value);
     const Expr* given = is_whole || is_each ? given_to(type, *init, *set) : nullptr;
     freezes = given != nullptr && given->word() == "False";
   });

@@ -23,12 +23,12 @@ bool goes_through_part(const Statement* outer) {
     outer = outer->parent;
   }
   if (outer != nullptr && has_condition) return true;
-  const Call* call = outer == nullptr || outer->value == nullptr ? nullptr : outer->value->call();
+  const Call* call = outer == nullptr ? nullptr : outer->value->call();
   const Expr* owner = call == nullptr ? nullptr : call->receiver;
   const bool is_attribute =
       owner != nullptr && owner->kind == ExprKind::attribute && owner->word() != "module";
   return is_attribute && owner->children()[0]->word() != "self" &&
-         (call->method == "parameters" || call->method == "named_parameters");
+         is_one_of(call->method, {"parameters", "named_parameters"});
 }
 
 // `for p in model.parameters(): p.requires_grad = False` before the loop.

@@ -29,8 +29,8 @@ bool freezes_all_but_head(const Statement& statement) {
 }
 
 bool is_large_kind(const Call& call) {
-  return is_convolution(call) || is_recurrent_layer(call) || call.method == "Parameter" ||
-         call.method == "from_pretrained" ||
+  return is_convolution(call) || is_recurrent_layer(call) ||
+         is_one_of(call.method, {"Parameter", "from_pretrained"}) ||
          contains_any(call.name, {"torch.nn.Transformer", "torch.nn.MultiheadAttention",
                                   "torch.hub.", "torchvision.", "timm.", "transformers."});
 }
@@ -115,9 +115,9 @@ bool is_called_a_head(std::string_view name) {
 }  // namespace
 
 std::vector<const Expr*> optimized_modules(const Call& optimizer) {
-  std::vector<const Expr*> modules;
   const Argument* parameters = optimizer.argument("params", 0);
-  if (parameters == nullptr) return modules;
+  if (parameters == nullptr) return {};
+  std::vector<const Expr*> modules;
   visit(resolved(parameters->value), [&](const Expr& part) {
     const Call* call = part.call();
     if (call != nullptr && call->receiver != nullptr && call->method == "parameters") {

@@ -239,7 +239,7 @@ class AllocationSearch {
   // `parts = [torch.zeros(n)]`, and then `parts.append(x)`.
   bool is_added_to(const Expr& list) const {
     const Statement* made = list.statement;
-    const bool is_kept = made != nullptr && made->value == &list && made->target != nullptr &&
+    const bool is_kept = made->value == &list && made->target != nullptr &&
                          made->target->kind == ExprKind::name && made->function != nullptr;
     return is_kept && std::ranges::any_of(made->function->calls, [&](const Call* call) {
              return is_one_of(call->method, {"append", "extend", "insert"}) &&
@@ -252,8 +252,8 @@ class AllocationSearch {
   // back, where a loop fills it.
   bool is_filled_with_data(const Call& call) const {
     const Statement* made = call.statement;
-    const bool is_kept = made != nullptr && made->value == call.expr && made->target != nullptr &&
-                         made->target->kind == ExprKind::name;
+    const bool is_kept =
+        made->value == call.expr && made->target != nullptr && made->target->kind == ExprKind::name;
     const bool is_of_numpy = call.name.starts_with("numpy.");
     return is_kept && (is_of_numpy || !open_.empty()) &&
            is_filled(made->target->word(), *made, *made->file->statements.back(), !is_of_numpy);
@@ -291,8 +291,7 @@ bool makes_on_host(const SourceFacts& facts, const Call& call) {
 }
 
 const Call* host_allocation(const SourceFacts& facts, const Expr& value) {
-  const Statement* at = value.statement;
-  return at == nullptr ? nullptr : AllocationSearch(facts).find(value, at->function);
+  return AllocationSearch(facts).find(value, value.statement->function);
 }
 
 bool is_filled_between(std::string_view variable, const Statement& made, const Statement& used) {

@@ -101,10 +101,10 @@ bool takes_losses(const SourceFacts& facts, const FunctionDef& function) {
 
 // The name at the root of `x.detach().cpu()`; of a loop's variable, of what it goes through.
 const Expr* root_of(const Expr* expr, int depth = 0) {
-  while (expr != nullptr && expr->kind != ExprKind::name && !expr->children().empty()) {
+  while (expr->kind != ExprKind::name && !expr->children().empty()) {
     expr = expr->children().front();
   }
-  const Statement* set = expr == nullptr ? nullptr : expr->binding();
+  const Statement* set = expr->binding();
   const bool is_item = set != nullptr && set->kind == StatementKind::for_ && depth < 2;
   return is_item ? root_of(set->value, depth + 1) : expr;
 }
@@ -112,7 +112,7 @@ const Expr* root_of(const Expr* expr, int depth = 0) {
 // A caller that runs on each step hands over a tensor of the GPU.
 bool gets_tensor(const SourceFacts& facts, const FunctionDef& function, const Expr* read) {
   const Expr* root = root_of(read);
-  if (root == nullptr || root->kind != ExprKind::name || root->binding() != nullptr) return false;
+  if (root->kind != ExprKind::name || root->binding() != nullptr) return false;
   return std::ranges::any_of(function.callers, [&](const Call* caller) {
     const Argument* given = passed_argument(*caller, function, root->word());
     return given != nullptr && !given->value->type->guessed && is_gpu_value(given->value) &&

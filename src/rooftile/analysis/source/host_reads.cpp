@@ -162,10 +162,7 @@ bool reads_first_element(const Expr& part) {
   if (part.kind != ExprKind::subscript || part.children().size() != 2) return false;
   const Expr* object = part.children()[0];
   const Expr* index = part.children()[1];
-  if (object->kind != ExprKind::attribute || object->word() != "data" ||
-      object->children().empty()) {
-    return false;
-  }
+  if (object->kind != ExprKind::attribute || object->word() != "data") return false;
   if (index->kind != ExprKind::integer || index->word() != "0") return false;
   const Expr* tensor = object->children()[0];
   if (runs_backward(*tensor)) return true;
@@ -206,7 +203,6 @@ bool is_read(const SourceFacts& facts, const Expr& part) {
 // The operands of a condition whose truth Python asks for.
 void add_conditions(const SourceFacts& facts, const Statement& statement, const Expr* expr,
                     std::vector<HostRead>& reads) {
-  if (expr == nullptr) return;
   if (expr->kind == ExprKind::logical) {
     for (const Expr* child : expr->children()) {
       add_conditions(facts, statement, child, reads);
@@ -322,8 +318,8 @@ bool reads_clock(const Statement& statement) {
   const auto calls = calls_inside(statement);
   return std::any_of(calls.begin(), calls.end(), [](const Call* call) {
     const std::string method = lower(call->method);
-    return is_clock(*call) || method.find("time") != std::string::npos || method == "tic" ||
-           method == "toc" || method == "tick" || method == "record";
+    return is_clock(*call) || contains(method, "time") ||
+           is_one_of(method, {"tic", "toc", "tick", "record"});
   });
 }
 

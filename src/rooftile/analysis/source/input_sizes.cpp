@@ -16,12 +16,6 @@ namespace {
 
 constexpr std::int64_t kSmallestImage = 16;  // pixels
 
-bool has_part(std::string_view text, Words parts) {
-  return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
-    return text.find(part) != std::string_view::npos;
-  });
-}
-
 // A number of pixels that is known; a slice of a shape counts too.
 bool is_size(const SourceFacts& facts, const Expr* expr) {
   if (expr == nullptr) return false;
@@ -89,14 +83,14 @@ bool is_size_setting(const Expr& expr) {
 // Resize to one number keeps the aspect ratio, so that sizes still differ.
 bool sets_size(const SourceFacts& facts, const Call& call) {
   const std::string_view method = call.method;
-  const bool is_crop = method.find("Crop") != std::string_view::npos;
-  const bool is_resize = method == "Resize" || method == "Scale";
+  const bool is_crop = contains(method, "Crop");
+  const bool is_resize = is_one_of(method, {"Resize", "Scale"});
   if ((!is_crop && !is_resize) || call.arguments.empty()) return false;
   if (call.name.starts_with("monai.")) return false;
-  const bool is_transform = call.name.find("transforms") != std::string_view::npos ||
-                            call.name.find("albumentations") != std::string_view::npos ||
+  const bool is_transform = contains_any(call.name, {"transforms", "albumentations"}) ||
                             call.target != nullptr || call.name.empty();
-  if (!is_transform || has_part(method, {"FiveCrop", "TenCrop", "ShortSide", "Multi", "SizeCrop"}))
+  if (!is_transform ||
+      contains_any(method, {"FiveCrop", "TenCrop", "ShortSide", "Multi", "SizeCrop"}))
     return false;
   for (const Argument& argument : call.arguments) {
     if (argument.unpacked) continue;
@@ -125,8 +119,8 @@ bool gives_one_size(const SourceFacts& facts, const Call& call) {
 }
 
 bool has_one_size(std::string_view dataset) {
-  return has_part(dataset, {".CIFAR10", ".CIFAR100", ".SVHN", ".STL10", ".PCAM", ".MNIST",
-                            ".FashionMNIST", ".KMNIST", ".QMNIST"});
+  return contains_any(dataset, {".CIFAR10", ".CIFAR100", ".SVHN", ".STL10", ".PCAM", ".MNIST",
+                                ".FashionMNIST", ".KMNIST", ".QMNIST"});
 }
 
 // Own code that cuts by an option, image[y:y + self.crop_size[0], …].
@@ -164,7 +158,7 @@ bool is_known_pair(const SourceFacts& facts, const Expr* expr) {
 // cv2.resize(image, (64, 64)), image.resize((64, 64)), and own functions for it.
 bool resizes_samples(const SourceFacts& facts, const Call& call) {
   const std::string_view method = call.method;
-  const bool is_own = call.target != nullptr && has_part(method, {"resize", "crop"});
+  const bool is_own = call.target != nullptr && contains_any(method, {"resize", "crop"});
   if (!is_own && !is_one_of(method, {"resize", "imresize"})) return false;
   const bool is_of_tensor = call.receiver != nullptr && call.receiver->type->is(TypeKind::tensor);
   if (is_of_tensor || !handles_samples(call.function)) return false;

@@ -46,9 +46,7 @@ Branch branch_of(const Statement& statement, bool otherwise) {
       break;
     }
   }
-  if (condition != nullptr && statement.file != nullptr) {
-    branch.condition = statement.file->slice(condition->range);
-  }
+  if (condition != nullptr) branch.condition = statement.file->slice(condition->range);
   return branch;
 }
 
@@ -263,14 +261,11 @@ bool is_accumulation_test(const Branch& branch) {
   if (branch.statement->kind != StatementKind::if_) return false;
   std::string condition = lower(branch.condition);
   const Expr* test = resolved(branch.statement->value);  // `update = i % n == 0`, then `if update:`
-  if (test != nullptr && test->kind == ExprKind::comparison) {
+  if (test->kind == ExprKind::comparison) {
     condition += lower(test->statement->file->slice(test->range));
   }
-  for (const std::string_view sign : {"%", "accum", "sync_grad", "update_freq", "do_update",
-                                      "is_update", "update_grad", "is_last_micro"}) {
-    if (condition.find(sign) != std::string::npos) return true;
-  }
-  return false;
+  return contains_any(condition, {"%", "accum", "sync_grad", "update_freq", "do_update",
+                                  "is_update", "update_grad", "is_last_micro"});
 }
 
 }  // namespace rooftile::source

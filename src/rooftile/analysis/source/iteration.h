@@ -47,7 +47,7 @@ struct Iteration {
 };
 
 // The pass of a statement block: exception handlers, nested functions and what is never called are
-// left out; own functions are followed six levels deep, to at most 4000 calls in all, and to four
+// left out; own functions are followed 24 levels deep, to at most 4000 calls in all, and to four
 // million over all blocks that are asked for. It lives as long as the facts.
 const Iteration& iteration_of(const SourceFacts& facts, std::span<const Statement* const> block);
 // Of every training-step loop, and of every function with a backward that no such loop reaches

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "rooftile/analysis/source/layer_members.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 
 namespace rooftile::source {
 namespace {
@@ -262,8 +264,7 @@ class PairFinder {
   static const Expr* condition_between(const LayerUse& first, const LayerUse& second) {
     if (first.call == nullptr || second.call == nullptr) return nullptr;
     const Statement* before = first.call->statement;
-    for (const Statement* at = second.call->statement; at != nullptr && before != nullptr;
-         at = at->parent) {
+    for (const Statement* at = second.call->statement; at != nullptr; at = at->parent) {
       const Statement* outer = at->parent;
       if (outer == nullptr || outer->kind == StatementKind::function) return nullptr;
       const bool is_test = outer->kind == StatementKind::if_ && !outer->body.empty() &&
@@ -273,11 +274,28 @@ class PairFinder {
     return nullptr;
   }
 
+  // Of a Sequential `body.1` follows `body.0` or what is in it. A member that the class keeps for
+  // itself, `nn.Sequential(self.conv, nn.BatchNorm2d(n))`, is not among the uses.
+  static bool is_next_member(std::string_view first, std::string_view second) {
+    for (std::size_t dot = second.rfind('.'); dot != second.npos; dot = second.rfind('.')) {
+      const auto index = parse_integer(second.substr(dot + 1));
+      if (!index) return true;  // by its name
+      if (*index > 0) {
+        const std::string before =
+            std::string(second.substr(0, dot + 1)) + std::to_string(*index - 1);
+        return first == before || first.starts_with(before + ".");
+      }
+      second = second.substr(0, dot);
+    }
+    return true;
+  }
+
   void read_forward(const ClassDef& def) {
     for (std::size_t i = 0; i + 1 < def.forward.size(); ++i) {
       const LayerUse& first = def.forward[i];
       const LayerUse& second = def.forward[i + 1];
       if (first.layer == nullptr || second.layer == nullptr || !second.consumes_previous) continue;
+      if (!is_next_member(first.layer->attribute, second.layer->attribute)) continue;
       if (!is_always_followed(def, *first.layer, *second.layer)) continue;
       if (!first.layer->conditional && second.layer->conditional) {
         add_switched(def, *first.layer, *second.layer);

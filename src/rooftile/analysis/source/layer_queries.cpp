@@ -103,12 +103,9 @@ std::optional<std::int64_t> known_argument(const SourceFacts& facts, const Call&
 }
 
 bool is_convolution(const Call& call) {
-  for (const std::string_view name :
-       {"torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d", "torch.nn.ConvTranspose1d",
-        "torch.nn.ConvTranspose2d", "torch.nn.ConvTranspose3d"}) {
-    if (call.name == name) return true;
-  }
-  return false;
+  return is_one_of(call.name, {"torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d",
+                               "torch.nn.ConvTranspose1d", "torch.nn.ConvTranspose2d",
+                               "torch.nn.ConvTranspose3d"});
 }
 
 bool is_batch_norm(const Call& call) {
@@ -125,12 +122,11 @@ bool is_batch_norm(const Call& call) {
 }
 
 bool is_recurrent_layer(const Call& call) {
-  return call.name == "torch.nn.LSTM" || call.name == "torch.nn.GRU" || call.name == "torch.nn.RNN";
+  return is_one_of(call.name, {"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"});
 }
 
 bool is_recurrent_cell(const Call& call) {
-  return call.name == "torch.nn.LSTMCell" || call.name == "torch.nn.GRUCell" ||
-         call.name == "torch.nn.RNNCell";
+  return is_one_of(call.name, {"torch.nn.LSTMCell", "torch.nn.GRUCell", "torch.nn.RNNCell"});
 }
 
 const void* home_of(const Call& call) {

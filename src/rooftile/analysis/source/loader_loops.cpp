@@ -21,12 +21,11 @@ const Call* loader_stepped(const SourceFacts& facts, const Statement& statement)
 
 // `for box in boxes`, `for i, box in enumerate(boxes)` over a tensor: parts of a batch.
 bool reads_tensor(const Expr* iterable) {
-  while (iterable != nullptr && iterable->call() != nullptr &&
-         !iterable->call()->arguments.empty() &&
+  while (iterable->call() != nullptr && !iterable->call()->arguments.empty() &&
          is_one_of(iterable->call()->name, {"enumerate", "zip"})) {
     iterable = iterable->call()->arguments.front().value;
   }
-  return iterable != nullptr && iterable->type->is(TypeKind::tensor) && !iterable->type->guessed;
+  return iterable->type->is(TypeKind::tensor) && !iterable->type->guessed;
 }
 
 // `x` of tqdm(enumerate(x)).

@@ -5,6 +5,7 @@
 
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/script/flow/sources.h"
 #include "rooftile/workload/source_store.h"
@@ -21,7 +22,7 @@ bool only_cheap(const FunctionDef& function, int depth);
 bool is_cheap(const Call& call, int depth) {
   constexpr int kMaxDepth = 3;
   if (call.target != nullptr) return depth < kMaxDepth && only_cheap(*call.target, depth + 1);
-  if (call.name.starts_with("random.") || call.name.starts_with("numpy.random.")) return true;
+  if (draws_number(call)) return true;
   if (is_one_of(call.name, {"torch.tensor",
                             "torch.as_tensor",
                             "torch.from_numpy",
@@ -130,7 +131,7 @@ bool is_made_in_memory(const SourceFacts& facts, const Call& call, int depth) {
            });
   }
   const bool is_part =
-      call.name == "torch.utils.data.Subset" || call.name == "torch.utils.data.random_split";
+      is_one_of(call.name, {"torch.utils.data.Subset", "torch.utils.data.random_split"});
   return is_part && !call.arguments.empty() &&
          is_in_memory(facts, call.arguments.front().value, depth + 1);
 }

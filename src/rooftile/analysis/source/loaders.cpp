@@ -35,10 +35,9 @@ bool names_a_device(const Expr& expr) {
 }  // namespace
 
 bool is_torch_loader(const Call& call) {
-  return call.name == "torch.utils.data.DataLoader" ||
-         call.name == "torch_geometric.loader.DataLoader" ||
-         call.name == "torch_geometric.loader.dataloader.DataLoader" ||
-         call.name == "torch_geometric.data.DataLoader";
+  return is_one_of(call.name, {"torch.utils.data.DataLoader", "torch_geometric.loader.DataLoader",
+                               "torch_geometric.loader.dataloader.DataLoader",
+                               "torch_geometric.data.DataLoader"});
 }
 
 namespace {
@@ -213,7 +212,7 @@ bool copies_to_device(const SourceFacts& facts, const Call& call) {
   if (call.method == "cuda") return true;
   if (call.method != "to") return false;
   const Argument* device = call.argument("device", 0);
-  if (device == nullptr || device->value == nullptr) return false;
+  if (device == nullptr) return false;
   if (device->value->type->is(TypeKind::dtype)) return false;
   if (device->value->type->is(TypeKind::device)) {
     return device->value->type->residence != Residence::host;

@@ -5,6 +5,7 @@
 
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/script/flow/sources.h"
 
 namespace rooftile::source {
@@ -49,8 +50,8 @@ bool is_optimizer(const Expr* expr) {
   if (expr->type->is(TypeKind::optimizer)) return true;
   if (!expr->type->is(TypeKind::unknown)) return false;
   const std::string_view name = last_name(expr);
-  return name.find("optim") != std::string_view::npos || name == "opt" ||
-         name.starts_with("opt_") || name.ends_with("_opt");
+  return contains(name, "optim") || name == "opt" || name.starts_with("opt_") ||
+         name.ends_with("_opt");
 }
 
 std::optional<ScalingEvent> scaler_event(const IteratedCall& at) {
@@ -80,8 +81,8 @@ std::optional<ScalingEvent> event_of(const SourceFacts& facts, const IteratedCal
     return ScalingEvent{ScalingKind::backward, &at, nullptr, nullptr};
   }
   const bool clamps_gradient = method == "clamp_" && uses_name(call.receiver, {"grad"});
-  if (clamps_gradient || method == "clip_grad_norm_" || method == "clip_grad_value_" ||
-      method == "clip_grad_norm") {
+  if (clamps_gradient ||
+      is_one_of(method, {"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm"})) {
     return ScalingEvent{ScalingKind::clip, &at, nullptr, nullptr};
   }
   if (method == "zero_grad")
@@ -154,10 +155,10 @@ bool may_scaler_be_off(const SourceFacts& facts, const ScalingEvent& event) {
 }
 
 std::vector<ScaledPass> scaled_passes(const SourceFacts& facts) {
-  std::vector<ScaledPass> passes;
   if (facts.method_calls("scale").empty() && facts.constructions(TypeKind::scaler).empty()) {
-    return passes;
+    return {};
   }
+  std::vector<ScaledPass> passes;
   for (const Iteration& iteration : training_iterations(facts)) {
     if (!trains_on_gpu(facts, *iteration.file)) continue;
     ScaledPass pass;

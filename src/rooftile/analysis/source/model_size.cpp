@@ -9,6 +9,7 @@
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/size_search.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/workload/source_store.h"
 
@@ -88,29 +89,26 @@ bool is_transformer_class(std::string_view name) {
 }
 
 bool is_of_transformers(std::string_view name) {
-  return name.starts_with("transformers.") || name.starts_with("pytorch_transformers.") ||
-         name.starts_with("pytorch_pretrained_bert.");
+  return starts_with_any(name,
+                         {"transformers.", "pytorch_transformers.", "pytorch_pretrained_bert."});
 }
 
 bool is_library_model(const Call& call) {
   const std::string_view name = call.name;
   if (name.starts_with("torchvision.models.")) {
     const std::string_view last = call.method;
-    return !last.empty() && !contains_any(name, {".utils."}) && last != "get_model_weights" &&
-           last.find("Weights") == last.npos && last != "squeezenet1_1" &&
-           last != "create_feature_extractor";
+    return !contains(name, ".utils.") && !contains(last, "Weights") &&
+           !is_one_of(last, {"", "get_model_weights", "squeezenet1_1", "create_feature_extractor"});
   }
-  if (name == "timm.create_model" || name == "torch.hub.load") return true;
+  if (is_one_of(name, {"timm.create_model", "torch.hub.load"})) return true;
   if (name.starts_with("efficientnet_pytorch.")) {
-    return call.method == "from_pretrained" || call.method == "from_name";
+    return is_one_of(call.method, {"from_pretrained", "from_name"});
   }
   if (is_of_transformers(name)) {
-    return is_transformer_class(name) &&
-           (name.ends_with(".from_pretrained") || name.ends_with(".from_config"));
+    return is_transformer_class(name) && ends_with_any(name, {".from_pretrained", ".from_config"});
   }
   return name.starts_with("segmentation_models_pytorch.") && !name.ends_with("Loss") &&
-         name.find(".losses") == name.npos && name.find(".utils") == name.npos &&
-         name.find(".metrics") == name.npos && name.find(".encoders") == name.npos &&
+         !contains_any(name, {".losses", ".utils", ".metrics", ".encoders"}) &&
          !call.method.empty() && call.method.front() >= 'A' && call.method.front() <= 'Z';
 }
 

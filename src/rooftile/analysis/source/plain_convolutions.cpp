@@ -13,9 +13,9 @@ constexpr std::int64_t kPlainChannels = 32;
 
 // BasicBlock of ResNet(BasicBlock, depths)
 std::vector<const ClassDef*> passed_classes(const ClassDef& network) {
-  std::vector<const ClassDef*> passed;
   const FunctionDef* init = network.method("__init__");
-  if (init == nullptr) return passed;
+  if (init == nullptr) return {};
+  std::vector<const ClassDef*> passed;
   for (const Call* caller : init->callers) {
     for (const Argument& given : caller->arguments) {
       const Type& type = *given.value->type;
@@ -57,8 +57,8 @@ std::vector<const ClassDef*> parts_of(const ClassDef& network) {
 // "resnet18": net = ResNet18()`, with more branches.
 std::vector<const ClassDef*> default_networks(const SourceFacts& facts, const Program& program) {
   constexpr std::size_t kMostNetworks = 8;
+  if (program.entry == nullptr) return {};
   std::vector<const ClassDef*> networks;
-  if (program.entry == nullptr) return networks;
   for (const Call* call : constructions_in(facts, program, TypeKind::module)) {
     const ClassDef* def = call->expr->type->class_def;
     const FunctionDef* function = call->function;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
@@ -74,7 +75,7 @@ class ChainCounter {
     for (const Argument& argument : call.arguments) any = is_of_tensor(*argument.value) || any;
     if (!any) return false;
     // math.cos takes a number.
-    const bool is_of_numbers = call.name.starts_with("math.") || call.name.starts_with("numpy.");
+    const bool is_of_numbers = starts_with_any(call.name, {"math.", "numpy."});
     const bool is_library =
         call.target == nullptr && !is_of_numbers && is_pointwise_name(call.method);
     is_other_ = is_other_ || !is_library;

@@ -118,8 +118,8 @@ bool steps_optimizer(const ClassDef& def) {
 // clock, an event or a wait for the GPU beside the loop, or a word for it).
 bool is_short_evaluation(const Loop& loop) {
   const auto times = [](const Call* call) {
-    return call->name.starts_with("time.") || call->method == "synchronize" ||
-           call->method == "Event" || call->method == "elapsed_time";
+    return call->name.starts_with("time.") ||
+           is_one_of(call->method, {"synchronize", "Event", "elapsed_time"});
   };
   const auto& calls = loop.function != nullptr ? loop.function->calls : loop.file->calls;
   const std::string name = lower(loop.function != nullptr ? loop.function->name : loop.file->path);
@@ -138,8 +138,7 @@ bool is_user_evaluation(const SourceFacts& facts, const Loop& loop) {
   const ClassDef* def = loop.function == nullptr ? nullptr : loop.function->class_def;
   const bool is_layer = def != nullptr && def->is_module && !steps_optimizer(*def);
   if (loop.role != LoopRole::evaluation_step || is_layer) return false;
-  const Expr* iterable = loop.statement->value;
-  const Call* range = iterable == nullptr ? nullptr : iterable->call();
+  const Call* range = loop.statement->value->call();
   if (range == nullptr || range->method != "range" || range->arguments.empty()) return true;
   constexpr std::int64_t kTimedPasses = 1000;
   const std::size_t stop = range->arguments.size() == 1 ? 0 : 1;  // before it: the start
@@ -223,13 +222,12 @@ bool is_reinforcement_learning(const Program& program) {
     if (std::ranges::any_of(file->calls, [](auto* call) { return steps_environment(*call); })) {
       return true;
     }
-    for (const std::string_view package :
-         {"gym", "gymnasium", "dm_control", "pettingzoo", "procgen", "stable_baselines3",
-          "atari_py", "minigrid", "ray.rllib", "tianshou", "torchrl", "rlpyt", "ale_py", "vizdoom",
-          "mujoco_py", "dmc2gym", "metaworld"}) {
-      if (file->imports_from(package)) return true;
-    }
-    return false;
+    return std::ranges::any_of(
+        std::initializer_list<std::string_view>{
+            "gym", "gymnasium", "dm_control", "pettingzoo", "procgen", "stable_baselines3",
+            "atari_py", "minigrid", "ray.rllib", "tianshou", "torchrl", "rlpyt", "ale_py",
+            "vizdoom", "mujoco_py", "dmc2gym", "metaworld"},
+        [&](std::string_view package) { return file->imports_from(package); });
   });
 }
 

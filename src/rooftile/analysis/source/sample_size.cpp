@@ -7,6 +7,7 @@
 
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/script/flow/sources.h"
 #include "rooftile/script/reach/path.h"
@@ -38,16 +39,10 @@ bool makes_small_images(const SourceFacts& facts, const Call& call) {
 bool is_of_media(const Call& call) {
   const std::string_view name = call.name;
   if (name.starts_with("torchvision.datasets.")) return !has_small_images(name);
-  if (name.starts_with("torchvision.io.") || name.starts_with("torchaudio.") ||
-      name.starts_with("albumentations.") || name.starts_with("monai.") ||
-      name.starts_with("librosa.") || name.starts_with("nibabel.") ||
-      name.starts_with("SimpleITK.") || name.starts_with("decord.") ||
-      name.starts_with("soundfile.") || name.starts_with("imageio.") ||
-      name.starts_with("tifffile.") || name.starts_with("rasterio.") ||
-      name.starts_with("pydicom.") || name.starts_with("skimage.io.")) {
-    return true;
-  }
-  return is_one_of(name,
+  return starts_with_any(name, {"torchvision.io.", "torchaudio.", "albumentations.", "monai.",
+                                "librosa.", "nibabel.", "SimpleITK.", "decord.", "soundfile.",
+                                "imageio.", "tifffile.", "rasterio.", "pydicom.", "skimage.io."}) ||
+         is_one_of(name,
                    {"cv2.imread", "cv2.imdecode", "PIL.Image.open", "PIL.Image.fromarray",
                     "scipy.io.wavfile.read", "torchvision.transforms.functional.to_tensor"}) ||
          is_one_of(call.method, {"ImageFolder", "imread", "pil_loader", "default_loader",
@@ -96,17 +91,18 @@ enum class Answer { no, yes, unknown };
 Answer media_of(const SourceFacts& facts, const Call& made) {
   if (has_small_images(made.name)) return Answer::no;
   bool has_media = false, is_open = false, is_small = false;
-  const auto look_for_small = [&](const Expr& part) {
-    is_small = is_small || (part.call() != nullptr && makes_small_images(facts, *part.call()));
+  const auto look = [&](const Expr& part) {
+    const Call* call = part.call();
+    is_small = is_small || (call != nullptr && makes_small_images(facts, *call));
+    has_media = has_media || (call != nullptr && is_of_media(*call));
     return !is_small;
   };
   visit(made.expr, [&](const Expr& part) {
     const Expr* inner = resolved(&part);
-    visit(inner, look_for_small);
+    visit(inner, look);
     const auto classes = inner->type->classes();
     const bool is_given = &part != made.expr;
-    has_media = has_media || (inner->call() != nullptr && is_of_media(*inner->call())) ||
-                std::ranges::any_of(classes, [](const ClassDef* def) {
+    has_media = has_media || std::ranges::any_of(classes, [](const ClassDef* def) {
                   return def->is_dataset && reads_media(*def);
                 });
     is_open = is_open || (is_given && inner->kind == ExprKind::name &&

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/base/text.h"
 #include "rooftile/script/flow/sources.h"
 #include "rooftile/script/reach/programs.h"
 #include "rooftile/script/reach/unused.h"
@@ -88,7 +89,7 @@ std::vector<const Expr*> optimized_variables(const SourceFacts& facts, const Pro
       visit(origin, [&](const Expr& part) {
         const Call* call = part.call();
         const bool lists = call != nullptr && call->receiver != nullptr &&
-                           (call->method == "parameters" || call->method == "named_parameters");
+                           is_one_of(call->method, {"parameters", "named_parameters"});
         if (lists && call->receiver->kind == ExprKind::name) {
           variables.push_back(call->receiver);
           ++found;

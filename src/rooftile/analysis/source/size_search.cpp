@@ -101,7 +101,7 @@ class SizeSearch {
 
   // The largest that the variable of a loop gets: n - 1 of range(n), one of the items of a list.
   Size of_passes(const Expr* iterable, int hops) {
-    const Call* range = iterable == nullptr ? nullptr : iterable->call();
+    const Call* range = iterable->call();
     if (range == nullptr || range->name != "range" || range->arguments.empty()) {
       return of(iterable, hops + 1);
     }
@@ -126,14 +126,16 @@ class SizeSearch {
   Size of_arithmetic(const Expr& expr, int hops) {
     const Size left = of(expr.children()[0], hops);
     const Size right = of(expr.children()[1], hops);
-    if (!left || !right) return expr.word() == "%" ? std::nullopt : larger(left, right);
+    if (expr.word() == "%") return std::nullopt;
+    if (!left || !right) return larger(left, right);
     if (expr.word() == "**") return std::min(std::pow(*left, *right), kLargestSize);
     const bool is_of_lists = is_list(expr.children()[0]) || is_list(expr.children()[1]);
     if (is_of_lists) return expr.word() == "*" ? of(list_side(expr), hops) : larger(left, right);
     const bool is_right_known = is_number(facts_.value(expr.children()[1]));
     if (expr.word() == "-") return *left;
-    if (expr.word() == "//" || expr.word() == "/") {
-      return is_right_known && *right > 0 ? Size(*left / *right) : left;
+    if (is_one_of(expr.word(), {"//", "/"})) {
+      if (!is_right_known || *right <= 0) return left;
+      return expr.word() == "/" ? *left / *right : std::floor(*left / *right);
     }
     const bool meet = is_right_known || is_number(facts_.value(expr.children()[0])) ||
                       is_power(*expr.children()[0]) || is_power(*expr.children()[1]);
@@ -186,9 +188,8 @@ class SizeSearch {
       if (origin == &expr) continue;
       const Statement* at = origin->statement;
       const bool counts =
-          at == nullptr ||
-          (is_in_program(*at->file) && (all.size() == 1 || (is_reached_by_default(facts_, *at) &&
-                                                            !is_left_by_default(facts_, *at))));
+          is_in_program(*at->file) && (all.size() == 1 || (is_reached_by_default(facts_, *at) &&
+                                                           !is_left_by_default(facts_, *at)));
       if (counts) largest = larger(largest, of(origin, hops + 1));
     }
     largest = larger(largest, of_settings(expr));
@@ -219,9 +220,9 @@ class SizeSearch {
   // `block(planes)` of a class that was passed as a parameter has no known callers, but another
   // function of the file hands on a parameter of the same name: _make_layer(block, planes).
   Size of_namesake(const Expr& name, int hops) {
-    Size largest;
     const FunctionDef* function = name.statement->function;
-    if (function == nullptr || name.kind != ExprKind::name) return largest;
+    if (function == nullptr || name.kind != ExprKind::name) return std::nullopt;
+    Size largest;
     for (const FunctionDef* other : function->file->functions) {
       if (other == function) continue;
       for (std::size_t i = 0; i < other->parameters.size(); ++i) {

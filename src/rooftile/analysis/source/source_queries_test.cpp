@@ -1,11 +1,13 @@
 // Facts of small scripts, and what the queries make of them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/chosen_precision.h"
+#include "rooftile/analysis/source/compiled_code.h"
 #include "rooftile/analysis/source/host_allocations.h"
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/layer_queries.h"
@@ -13,7 +15,9 @@
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/model_size.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/tutorials.h"
 #include "rooftile/readers/python/read_python.h"
+#include "rooftile/script/reach/reach.h"
 
 namespace rooftile::source {
 namespace {
@@ -66,6 +70,19 @@ TEST(Iteration, RunsArgumentsFirstAndFollowsOwnFunctions) {
   EXPECT_EQ(methods(only_iteration(facts)), expected);
 }
 
+TEST(Iteration, FollowsFunctionsSoDeep) {
+  std::string functions;
+  for (int i = 0; i < 30; ++i) {
+    functions +=
+        "def f" + std::to_string(i) + "(x):\n    return f" + std::to_string(i + 1) + "(x)\n";
+  }
+  const SourceFacts facts =
+      facts_of(functions + training_loop("    f0(x)\n    loss.backward()\n    optimizer.step()\n"));
+  const std::vector<std::string> called = methods(only_iteration(facts));
+  EXPECT_EQ(std::count(called.begin(), called.end(), "f24"), 1);
+  EXPECT_EQ(std::count(called.begin(), called.end(), "f25"), 0);
+}
+
 TEST(Iteration, KeepsSoManyCallsAndNoMore) {
   constexpr int kLoops = 52, kLadders = 97, kSteps = 40;
   std::string text = "def work(x):\n";
@@ -101,6 +118,31 @@ TEST(Iteration, BranchesOfOneConditionExcludeEachOther) {
            Case{"continue", "    if amp:\n        a()\n        continue\n    b()\n", true},
            Case{"two flags", "    if amp:\n        a()\n    if half:\n        b()\n", false},
            Case{"no else", "    if amp:\n        a()\n    b()\n", false},
+           Case{"break", "    if amp:\n        a()\n        break\n    b()\n", true},
+           Case{"raise", "    if amp:\n        a()\n        raise ValueError\n    b()\n", true},
+           Case{"continue inside of another if",
+                "    if half:\n        if amp:\n            a()\n            continue\n    b()\n",
+                true},
+           Case{
+               "continue of a loop inside",
+               "    for i in y:\n        if amp:\n            a()\n            continue\n    b()\n",
+               false},
+           Case{"the else leaves",
+                "    if amp:\n        pass\n    else:\n        a()\n        continue\n    b()\n",
+                true},
+           Case{"what is above", "    b()\n    if amp:\n        a()\n        continue\n", false},
+           Case{"two tests for None",
+                "    if scaler is not None:\n        a()\n    if scaler is None:\n        b()\n",
+                true},
+           Case{"a test for None by ==",
+                "    if scaler == None:\n        a()\n    if scaler:\n        b()\n", true},
+           Case{"one test for None",
+                "    if scaler is not None:\n        a()\n    if scaler:\n        b()\n", false},
+           Case{
+               "cases of a match",
+               "    match y:\n        case 1:\n            a()\n        case 2:\n            b()\n",
+               true},
+           Case{"finally", "    try:\n        a()\n    finally:\n        b()\n", false},
        }) {
     SCOPED_TRACE(test.name);
     const SourceFacts facts = facts_of(
@@ -111,15 +153,30 @@ TEST(Iteration, BranchesOfOneConditionExcludeEachOther) {
 }
 
 TEST(Iteration, KnowsAccumulationTests) {
-  const SourceFacts facts =
-      facts_of(training_loop("    loss.backward()\n"
-                             "    if (step + 1) % 4 == 0:\n"
-                             "        optimizer.step()\n"));
-  const Iteration& iteration = only_iteration(facts);
-  const auto extra = extra_conditions(call_of(iteration, "step"), call_of(iteration, "backward"));
-  ASSERT_EQ(extra.size(), 1u);
-  EXPECT_EQ(extra.front().condition, "(step + 1) % 4 == 0");
-  EXPECT_TRUE(is_accumulation_test(extra.front()));
+  struct Case {
+    const char* condition;
+    bool accumulates;
+  };
+  for (const Case& test : {
+           Case{"(step + 1) % 4 == 0", true},
+           Case{"accelerator.sync_gradients", true},
+           Case{"accumulate", true},
+           Case{"every_fourth", true},
+           Case{"amp", false},
+           Case{"step == 10", false},
+       }) {
+    SCOPED_TRACE(test.condition);
+    const SourceFacts facts =
+        facts_of(training_loop("    every_fourth = step % 4 == 0\n"
+                               "    loss.backward()\n"
+                               "    if " +
+                               std::string(test.condition) + ":\n        optimizer.step()\n"));
+    const Iteration& iteration = only_iteration(facts);
+    const auto extra = extra_conditions(call_of(iteration, "step"), call_of(iteration, "backward"));
+    ASSERT_EQ(extra.size(), 1u);
+    EXPECT_EQ(extra.front().condition, test.condition);
+    EXPECT_EQ(is_accumulation_test(extra.front()), test.accumulates);
+  }
 }
 
 TEST(ProgramQueries, MentionsWholeWordsOutsideComments) {
@@ -193,6 +250,38 @@ TEST(Autocast, ReadsEverySpelling) {
   }
 }
 
+// Of the one around a forward; one that is not of PyTorch may be anything.
+TEST(Autocast, IsFoundAroundAForward) {
+  struct Case {
+    const char* manager;
+    bool is_off, may_be_off;
+  };
+  for (const Case& test : {
+           Case{"torch.autocast('cuda')", false, false},
+           Case{"torch.autocast('cuda', enabled=False)", true, false},
+           Case{"tools.autocast()", false, true},
+       }) {
+    SCOPED_TRACE(test.manager);
+    const SourceFacts facts = facts_of(training_loop("    with " + std::string(test.manager) +
+                                                     ":\n"
+                                                     "        loss = model(x).sum()\n"
+                                                     "    loss.backward()\n"
+                                                     "    optimizer.step()\n"));
+    ASSERT_EQ(facts.method_calls("sum").size(), 1u);
+    EXPECT_TRUE(any_way(facts, *facts.method_calls("sum").front(), [&](const Way& way) {
+      const auto around = autocast_around(facts, way);
+      return around && around->is_off == test.is_off && around->may_be_off == test.may_be_off;
+    }));
+  }
+}
+
+TEST(CompiledCode, IsSortedByTheBreaksInIt) {
+  EXPECT_EQ(work_class(0), "just works");
+  EXPECT_EQ(work_class(1), "little work");
+  EXPECT_EQ(work_class(3), "little work");
+  EXPECT_EQ(work_class(4), "slog");
+}
+
 TEST(ModelSize, FollowsParametersListsAndLoops) {
   struct Case {
     const char* name;
@@ -225,6 +314,123 @@ TEST(ModelSize, FollowsParametersListsAndLoops) {
     SCOPED_TRACE(test.name);
     const SourceFacts facts =
         facts_of("import torch\nfrom torch import nn\n" + std::string(test.text));
+    ASSERT_EQ(facts.programs.size(), 1u);
+    const auto found = tensor_core_sized_layer(facts, facts.programs.front());
+    EXPECT_EQ(found ? found->text : "", test.expected);
+  }
+}
+
+// A convolution from what the expression may be to 640 channels.
+TEST(ModelSize, IsTheLargestThatAnExpressionMayBe) {
+  struct Case {
+    const char* expression;
+    int expected;  // 0: not known
+  };
+  for (const Case& test : {
+           Case{"a", 200},
+           Case{"a // 3", 66},
+           Case{"a / 2", 100},
+           Case{"a // b", 200},  // the largest and the smallest need not meet
+           Case{"2 ** (a // 30)", 64},
+           Case{"a - 1", 200},
+           Case{"a * 2", 400},
+           Case{"a + 10", 210},
+           Case{"a % 300", 0},
+           Case{"a * b", 200},
+           Case{"a + b", 200},
+           Case{"3 * a", 600},
+           Case{"int(a * 0.5)", 100},
+           Case{"min(a, 2 ** 7)", 128},
+           Case{"max(a, b)", 200},
+           Case{"[b, a][0]", 200},
+           Case{"len([1, 2, 3]) * 64", 192},
+           Case{"{'wide': 96, 'narrow': 64}[a]", 96},
+       }) {
+    SCOPED_TRACE(test.expression);
+    const SourceFacts facts = facts_of("import torch\nfrom torch import nn\ndef block(a, b):\n" +
+                                       ("    return nn.Conv2d(" + std::string(test.expression)) +
+                                       ", 640, 3)\nblock(200, 3)\nblock(150, 4)\n");
+    ASSERT_EQ(facts.programs.size(), 1u);
+    const auto found = tensor_core_sized_layer(facts, facts.programs.front());
+    EXPECT_EQ(found ? found->text : "",
+              test.expected == 0
+                  ? "Conv2d to 640 channels"
+                  : "Conv2d of " + std::to_string(test.expected) + " to 640 channels");
+  }
+}
+
+TEST(ModelSize, GoesThroughWhatLoopsGoThrough) {
+  struct Case {
+    const char* loop;
+    const char* size;
+    int expected;
+  };
+  for (const Case& test : {
+           Case{"for c in [64, 80]:", "c", 80},
+           Case{"for i in range(100):", "i", 99},
+           Case{"for i in range(70, 90):", "i", 89},
+           Case{"for i in range(4):", "64 * i", 192},
+           Case{"for i in range(4):", "64 * 2 ** i", 512},
+           Case{"for i in range(4):", "min(64 * 2 ** i, 256)", 256},
+           Case{"for i, j in [(64, 70), (96, 90)]:", "i", 96},
+           Case{"for c in [64] * 2 + [96]:", "c", 96},
+           Case{"for c in 2 * [80]:", "c", 80},
+       }) {
+    SCOPED_TRACE(test.loop + (" " + std::string(test.size)));
+    const SourceFacts facts =
+        facts_of("import torch\nfrom torch import nn\n" + std::string(test.loop) +
+                 "\n    nn.Conv2d(" + test.size + ", 640, 3)\n");
+    ASSERT_EQ(facts.programs.size(), 1u);
+    const auto found = tensor_core_sized_layer(facts, facts.programs.front());
+    EXPECT_EQ(found ? found->text : "",
+              "Conv2d of " + std::to_string(test.expected) + " to 640 channels");
+  }
+}
+
+TEST(ModelSize, LooksAtSoManyCallsOfAFunctionThatHandsItsArgumentsOn) {
+  for (const int narrow : {63, 64}) {
+    std::string text =
+        "import torch\nfrom torch import nn\ndef conv(*args):\n    return nn.Conv2d(*args)\n";
+    for (int i = 0; i < narrow; ++i) text += "conv(3, 4, 3)\n";
+    const SourceFacts facts = facts_of(text + "conv(64, 96, 3)\n");
+    ASSERT_EQ(facts.programs.size(), 1u);
+    const auto found = tensor_core_sized_layer(facts, facts.programs.front());
+    EXPECT_EQ(found ? found->text : "", narrow < 64 ? "Conv2d of 64 to 96 channels" : "");
+  }
+}
+
+TEST(ModelSize, CountsFromAWidthOn) {
+  struct Case {
+    const char* layers;
+    std::string expected;
+  };
+  for (const Case& test : {
+           Case{"nn.Conv2d(64, 64, 3)", "Conv2d of 64 to 64 channels"},
+           Case{"nn.Conv2d(63, 64, 3)", ""},
+           Case{"nn.Conv2d(64, 63, 3)", ""},
+           Case{"nn.Conv2d(n, 128, 3)", "Conv2d to 128 channels"},
+           Case{"nn.Conv2d(n, 127, 3)", ""},
+           Case{"nn.Conv2d(128, n, 3)", ""},
+           Case{"nn.Linear(512, 512)", "Linear of 512 to 512 features"},
+           Case{"nn.Linear(511, 512)", ""},
+           Case{"nn.Linear(512, 511)", ""},
+           Case{"nn.Linear(n, 1024)", "Linear to 1024 features"},
+           Case{"nn.Linear(n, 1023)", ""},
+           Case{"nn.LSTM(10, 512)", "LSTM of 512 units"},
+           Case{"nn.LSTM(512, 511)", ""},
+           Case{"nn.MultiheadAttention(512, 8)", "MultiheadAttention of 512 features"},
+           Case{"nn.MultiheadAttention(511, 7)", ""},
+           Case{"nn.Transformer(d_model=512)", "Transformer of 512 features"},
+           // Of one type the largest, what is known before what is not.
+           Case{"nn.Linear(512, 512), nn.Linear(1024, 512)", "Linear of 1024 to 512 features"},
+           Case{"nn.Linear(1024, 512), nn.Linear(512, 1024)", "Linear of 1024 to 512 features"},
+           Case{"nn.Linear(n, 1024), nn.LSTM(9, 600)", "LSTM of 600 units"},
+           Case{"nn.Linear(n, 1024), nn.Linear(n, 2048)", "Linear to 1024 features"},
+           Case{"nn.Conv1d(64, 64, 3), nn.Linear(2048, 2048)", "Conv1d of 64 to 64 channels"},
+       }) {
+    SCOPED_TRACE(test.layers);
+    const SourceFacts facts = facts_of("import torch\nfrom torch import nn\nnet = nn.Sequential(" +
+                                       std::string(test.layers) + ")\n");
     ASSERT_EQ(facts.programs.size(), 1u);
     const auto found = tensor_core_sized_layer(facts, facts.programs.front());
     EXPECT_EQ(found ? found->text : "", test.expected);
@@ -298,7 +504,8 @@ TEST(ChosenPrecision, SwitchesThatNothingSetsDoNotCount) {
 }
 
 // `precision=` of a trainer; where a call of the file gives one digit, it is of printed numbers.
-TEST(ChosenPrecision, DigitsOfPrintedNumbersAreNone) {
+// Words count where they choose something, not where they are imported, explained or asked for.
+TEST(ChosenPrecision, IsSaidByWordsThatChooseOne) {
   struct Case {
     const char* line;
     bool chooses;
@@ -310,6 +517,39 @@ TEST(ChosenPrecision, DigitsOfPrintedNumbersAreNone) {
            Case{"run = Runner(precision=16, shown=text_of(precision=2))\n", false},
            Case{"step += 1  # precision=", false},
            Case{"", false},
+           Case{"show(double_precision=level)\n", false},
+           Case{"recall = score(precision=level)\n", false},
+           Case{"np.set_printoptions(precision=level)\n", false},
+           Case{"with torch.autocast('cuda'):\n    pass\n", true},
+           Case{"raise ValueError('no autocast')\n", false},
+           Case{"from tools import autocast\n", false},
+           Case{"import autocast\n", false},
+           Case{"'autocast'\n", false},
+           Case{"step += 1  # autocast\n", false},
+           Case{"scaler = torch.cuda.amp.GradScaler()\n", false},
+           Case{"parser.add_argument('--amp')\n", true},
+           Case{"parser.add_argument('--apex')\n", true},
+           Case{"norm = apex.normalization\n", false},
+           Case{"step = use_apex\n", true},
+           Case{"x = np.float16(1)\n", false},
+           Case{"x = x.to(torch.float16)\n", true},
+           Case{"step = x.dtype == torch.float16\n", false},
+           Case{"step = x.dtype in (torch.bfloat16,)\n", false},
+           Case{"x = x.to(torch.bfloat16)\n", true},
+           Case{"x = torch.cuda.HalfTensor(3)\n", true},
+           Case{"hvd.allreduce(x, to=fp16)\n", false},
+           Case{"opt.fp16 = True\n", true},
+           Case{"raise ValueError('no fp16')\n", false},
+           Case{"model.half()\n", true},
+           Case{"import fairseq\n", false},
+           Case{"step = fairseq.utils\n", true},
+           Case{"parser = Trainer.add_argparse_args(parser)\n", false},
+           Case{"from mmcv.runner import run\n", true},
+           Case{"from mmengine.utils import run\n", true},
+           Case{"from mmcv.parallel import run\n", true},
+           Case{"from mmcv.utils import run\n", false},
+           Case{"import mmcv\nrunner = build_runner(cfg)\n", true},
+           Case{"runner = build_runner(cfg)\n", false},
        }) {
     SCOPED_TRACE(test.line);
     const std::string loop = training_loop("    model(x).sum().backward()\n    optimizer.step()\n");
@@ -345,6 +585,69 @@ TEST(MainConvolution, IsOfANetworkOfALibraryOrWide) {
     ASSERT_EQ(facts.programs.size(), 1u);
     const auto found = main_convolution(facts, facts.programs.front());
     EXPECT_EQ(found ? found->text : "", test.expected);
+  }
+}
+
+TEST(MainConvolution, MayBeWrittenWithWeightsOfItsOwn) {
+  struct Case {
+    const char* weights;
+    std::string expected;
+  };
+  for (const Case& test : {
+           Case{"torch.randn(64, 32, 3, 3)", "own convolution of 32 to 64 channels"},
+           Case{"torch.randn(1, 64, 32, 3, 3)", "own convolution of 32 to 64 channels"},
+           Case{"torch.randn(64, 32, *window)", "own convolution of 32 to 64 channels"},
+           Case{"torch.randn(64, 31, 3, 3)", ""},
+           Case{"torch.randn(64, 32, 48, 3)", ""},
+           Case{"torch.randn(64, 32, 3)", ""},
+           Case{"torch.randn(64, 32)", ""},
+           Case{"torch.full((64, 32, 3, 3), 0)", ""},
+       }) {
+    SCOPED_TRACE(test.weights);
+    const SourceFacts facts = facts_of(
+        "import torch\n"
+        "class Conv(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.weight = torch.nn.Parameter(" +
+        std::string(test.weights) +
+        ")\n"
+        "    def forward(self, x):\n"
+        "        return torch.nn.functional.conv2d(x, self.weight)\n");
+    ASSERT_EQ(facts.programs.size(), 1u);
+    const auto found = main_convolution(facts, facts.programs.front());
+    EXPECT_EQ(found ? found->text : "", test.expected);
+  }
+}
+
+// The data of a lesson by their name, unless an option picks others by default.
+TEST(Tutorials, TrainOnDigits) {
+  struct Case {
+    const char* line;
+    bool is_one;
+  };
+  for (const Case& test : {
+           Case{"from torchvision.datasets import MNIST\n", true},
+           Case{"data = load('mnist')\n", true},
+           Case{"data = load('cifar')\n", false},
+           Case{"data = load('x')  # MNIST\n", false},
+           Case{"'MNIST'\n", false},
+           Case{"parser.add_argument('--lr', help='for MNIST')\n", false},
+           Case{"parser = argparse.ArgumentParser(description='MNIST')\n", false},
+           Case{"show(help='for MNIST')\n", true},
+           Case{"parser.add_argument('--dataset', default='mnist')\n", true},
+           Case{"parser.add_argument('--dataset', default='cifar', type=load('mnist'))\n", false},
+           Case{"parser.add_argument('--dataset', type=load('mnist'))\n", false},
+           Case{"parser.add_argument('--data', default='x', type=load('mnist'))\n", true},
+           Case{"parser.add_argument('--data', default='x', choices=['x', 'mnist'])\n", false},
+           Case{"parser.add_argument('--kind', default='x', choices=['x', 'mnist'])\n", false},
+           Case{"parser.add_argument('--kind', default='mnist', choices=['x', 'mnist'])\n", true},
+       }) {
+    SCOPED_TRACE(test.line);
+    const std::string loop = training_loop("    model(x).sum().backward()\n    optimizer.step()\n");
+    const SourceFacts facts = facts_of(loop + test.line);
+    ASSERT_EQ(facts.programs.size(), 1u);
+    EXPECT_EQ(is_tutorial(facts, facts.programs.front()), test.is_one);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/script/flow/sources.h"
 #include "rooftile/script/reach/reach.h"
@@ -52,7 +53,6 @@ bool goes_through_names(const SourceFacts& facts, const Expr& iterable) {
 
 bool has_few_passes(const SourceFacts& facts, const Expr* iterable) {
   constexpr std::int64_t kFew = 4;
-  if (iterable == nullptr) return false;
   const Expr& over = *resolved(iterable);
   if (over.kind == ExprKind::list || over.kind == ExprKind::tuple) {
     return std::ssize(over.children()) <= kFew;
@@ -178,10 +178,10 @@ bool has_other_waits(const SourceFacts& facts, const Call& wait) {
   const auto calls = place == nullptr ? wait.file->calls : calls_inside(*place);
   const auto waits = [&](const Call& one) {
     const bool is_alike = one.method == wait.method;
-    return !is_alike && (waits_itself(facts, one) || one.name == "torch.cuda.empty_cache" ||
-                         one.name.starts_with("torch.distributed.all_") ||
-                         one.name.starts_with("torch.distributed.reduce") ||
-                         one.name.starts_with("torch.distributed.broadcast"));
+    return !is_alike &&
+           (waits_itself(facts, one) ||
+            starts_with_any(one.name, {"torch.cuda.empty_cache", "torch.distributed.all_",
+                                       "torch.distributed.reduce", "torch.distributed.broadcast"}));
   };
   return std::ranges::any_of(calls, [&](const Call* call) {
     return waits(*call) ||

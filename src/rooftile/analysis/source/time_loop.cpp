@@ -31,7 +31,7 @@ void add_names(const Expr& target, std::vector<std::string_view>& names) {
 }  // namespace
 
 TimeLoop::TimeLoop(const Statement& loop) : loop_(loop) {
-  if (loop.target != nullptr) add_names(*loop.target, steps_);
+  add_names(*loop.target, steps_);
   collect();
   find_known();
 }
@@ -106,7 +106,7 @@ namespace {
 // `range(self.num_layers)` goes through layers, `range(2)` through few things.
 bool is_over_parts(const Statement& loop) {
   constexpr int kFewSteps = 4;
-  const Call* range = loop.value == nullptr ? nullptr : loop.value->call();
+  const Call* range = loop.value->call();
   if (range == nullptr || range->method != "range" || range->arguments.empty()) return false;
   const Expr* stop = range->arguments[range->arguments.size() == 1 ? 0 : 1].value;
   if (stop->kind == ExprKind::integer && stop->word().size() == 1) {

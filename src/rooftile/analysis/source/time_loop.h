@@ -12,7 +12,7 @@ namespace rooftile::source {
 
 class TimeLoop {
  public:
-  explicit TimeLoop(const Statement& loop);
+  explicit TimeLoop(const Statement& loop);  // a `for`
 
   // Nothing that an earlier step computed is in it.
   bool is_known_before(const Expr* expr) const;

@@ -189,7 +189,7 @@ namespace {
 bool is_frozen_member(const SourceFacts& facts, const Call& made) {
   const Statement* set = made.statement;
   const ClassDef* def = made.function == nullptr ? nullptr : made.function->class_def;
-  if (def == nullptr || set == nullptr || set->target == nullptr) return false;
+  if (def == nullptr || set->target == nullptr) return false;
   const std::string_view member = last_name(set->target);
   return std::ranges::any_of(def->file->statements, [&](const Statement* each) {
     const Statement* loop = each->parent;

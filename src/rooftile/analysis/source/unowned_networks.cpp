@@ -88,7 +88,6 @@ bool is_harmless(const Expr& found) {
   const Expr* part = whole(&found);
   const Statement* statement = part->statement;
   const Expr* outer = part->parent;
-  if (statement == nullptr) return false;
   if (outer == nullptr) {
     if (statement->kind == StatementKind::delete_) return true;
     return statement->kind == StatementKind::assignment && statement->target == part &&
@@ -147,12 +146,10 @@ const Expr* given_by_caller(const Expr* name) {
 // What the class says of its weights itself.
 bool leaves_own_weights(const ClassDef& def) {
   const std::string_view text = def.file->slice(def.statement->range);
-  for (const std::string_view word :
-       {"requires_grad", "requires_grad_", "no_grad", "inference_mode", "detach", "optim", "step",
-        "set_grad_enabled"}) {
-    if (has_word(text, word)) return false;
-  }
-  return true;
+  return std::ranges::none_of(
+      std::initializer_list<std::string_view>{"requires_grad", "no_grad", "inference_mode",
+                                              "detach", "optim", "step", "set_grad_enabled"},
+      [&](std::string_view word) { return has_word(text, word); });
 }
 
 // Layers with weights in the class itself or in those of the project that it makes.
@@ -175,7 +172,7 @@ bool is_network(const Type& type) {
   const Call* made = type.made_by;
   if (type.class_def == nullptr) {
     return made != nullptr && (made->name.starts_with("torchvision.models.") ||
-                               made->name == "timm.create_model" || made->name == "torch.hub.load");
+                               is_one_of(made->name, {"timm.create_model", "torch.hub.load"}));
   }
   return type.class_def->is_module && leaves_own_weights(*type.class_def) &&
          shows_weights(*type.class_def, kMaxCallDepth);
@@ -201,8 +198,7 @@ bool keeps_graph(const Expr& part, const Expr* end) {
 using Names = std::set<std::string_view>;
 
 void add_names(const Expr* target, Names& names) {
-  while (target != nullptr && target->kind == ExprKind::subscript) target = target->children()[0];
-  if (target == nullptr) return;
+  while (target->kind == ExprKind::subscript) target = target->children()[0];
   if (target->kind == ExprKind::tuple || target->kind == ExprKind::list) {
     for (const Expr* each : target->children()) add_names(each, names);
   } else if (!last_name(target).empty()) {
@@ -237,7 +233,7 @@ bool follow(const Statement& statement, Names& names) {
 
 bool reaches_backward(const Call& call) {
   const Statement* first = call.statement;
-  if (first == nullptr || !keeps_graph(*call.expr, nullptr)) return false;
+  if (!keeps_graph(*call.expr, nullptr)) return false;
   if (has_backward(first->value)) return true;
   Names names;
   if (first->kind == StatementKind::assignment) add_names(first->target, names);

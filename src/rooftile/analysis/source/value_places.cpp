@@ -24,9 +24,16 @@ bool is_surely_host(const Type& type) {
 
 bool is_written_out(const SourceFacts& facts, const Expr& value) {
   return std::ranges::all_of(script::origins(facts, value), [](const Expr* origin) {
-    const ExprKind kind = origin->kind;
-    return kind == ExprKind::boolean || kind == ExprKind::integer || kind == ExprKind::real ||
-           kind == ExprKind::text || kind == ExprKind::none;
+    switch (origin->kind) {
+      case ExprKind::boolean:
+      case ExprKind::integer:
+      case ExprKind::real:
+      case ExprKind::text:
+      case ExprKind::none:
+        return true;
+      default:
+        return false;
+    }
   });
 }
 

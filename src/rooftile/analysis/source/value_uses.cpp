@@ -8,6 +8,7 @@
 
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/workload/source_store.h"
 
@@ -37,11 +38,11 @@ bool is_converter(const Call& call) {
   return is_one_of(call.name,
                    {"float", "int", "bool", "str", "round", "len", "abs", "sum", "min", "max",
                     "list", "tuple", "dict", "zip", "enumerate", "sorted", "reversed", "repr"}) ||
-         call.name.starts_with("numpy.") || call.name.starts_with("math.");
+         starts_with_any(call.name, {"numpy.", "math."});
 }
 
 bool logs(const Call& call) {
-  if (call.name == "print" || call.name == "wandb.log") return true;
+  if (is_one_of(call.name, {"print", "wandb.log"})) return true;
   const std::string name = lower(call.method);
   return is_one_of(name, {"append", "extend", "update", "add", "write", "format", "info", "debug",
                           "warning", "join", "item", "appendleft", "insert"}) ||
@@ -256,7 +257,6 @@ class UseSearch {
 
   void leave_expression(const Expr& expr) {
     const Statement* statement = expr.statement;
-    if (statement == nullptr) return end(UseKind::unknown, expr);
     if (statement->target == &expr) return;  // an item that is set
     switch (statement->kind) {
       case StatementKind::assert_:
@@ -276,8 +276,7 @@ class UseSearch {
       case StatementKind::raise_:
         return end(UseKind::log, expr);
       case StatementKind::assignment:
-        return statement->target == nullptr ? end(UseKind::unknown, expr)
-                                            : follow_target(*statement->target, *statement);
+        return follow_target(*statement->target, *statement);
       case StatementKind::return_:
         return follow_result(expr, *statement);
       case StatementKind::expression:

@@ -4,29 +4,19 @@
 #include "rooftile/analysis/source/input_sizes.h"
 #include "rooftile/analysis/source/loaders.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/script/reach/reach.h"
 
 namespace rooftile::source {
 
 bool draws_at_random(const Expr* expr) {
-  bool found = false;
-  visit(expr, [&](const Expr& part) {
-    if (part.call() != nullptr) {
-      const std::string_view name = part.call()->name;
-      found = found || name.starts_with("random.") || name.starts_with("numpy.random.");
-    }
-    if (part.kind == ExprKind::name && resolved(&part) != &part) {
-      visit(resolved(&part), [&](const Expr& bound) {
-        found =
-            found || (bound.call() != nullptr && (bound.call()->name.starts_with("random.") ||
-                                                  bound.call()->name.starts_with("numpy.random.")));
-        return !found;
-      });
-    }
-    return !found;
+  const auto draws = [](const Expr& part) {
+    return part.call() != nullptr && draws_number(*part.call());
+  };
+  return any_inside(expr, [&](const Expr& part) {
+    return draws(part) || (part.kind == ExprKind::name && any_inside(resolved(&part), draws));
   });
-  return found;
 }
 
 namespace {
@@ -52,12 +42,8 @@ bool takes_longest(const Call& call) {
 }
 
 bool fills_up(const Call& call) {
-  for (const std::string_view method :
-       {"zeros", "zero_", "FloatTensor", "LongTensor", "pad", "full", "new_zeros", "new_full",
-        "IntTensor", "zeros_like"}) {
-    if (call.method == method) return true;
-  }
-  return false;
+  return is_one_of(call.method, {"zeros", "zero_", "FloatTensor", "LongTensor", "pad", "full",
+                                 "new_zeros", "new_full", "IntTensor", "zeros_like"});
 }
 
 bool pads_to_longest(const FunctionDef& function) {
@@ -106,7 +92,7 @@ bool cuts_at_random(const FunctionDef& function) {
     });
   });
   return cuts && std::ranges::any_of(calls_below(function), [](const Call* call) {
-           return call->method == "randint" || call->method == "randrange";
+           return is_one_of(call->method, {"randint", "randrange"});
          });
 }
 
@@ -128,7 +114,7 @@ const ClassDef* sampler_of_sizes(const Call& loader) {
   if (iterate == nullptr) return nullptr;
   const auto draws = [](const FunctionDef* method) {
     return std::ranges::any_of(method->calls, [](const Call* call) {
-      return (call->name.starts_with("random.") || call->name.starts_with("numpy.random.")) &&
+      return draws_number(*call) &&
              is_one_of(call->method, {"randint", "choice", "randrange", "uniform", "integers"});
     });
   };

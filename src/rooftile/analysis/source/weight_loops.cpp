@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 
 namespace rooftile::source {
@@ -11,8 +12,7 @@ namespace {
 
 bool is_listing(const Expr& part) {
   if (part.call() == nullptr || part.call()->receiver == nullptr) return false;
-  const std::string_view method = part.call()->method;
-  return method == "parameters" || method == "named_parameters" || method == "state_dict";
+  return is_one_of(part.call()->method, {"parameters", "named_parameters", "state_dict"});
 }
 
 // Lists by their name, where the source does not show what is in them: target_params,
@@ -23,7 +23,7 @@ bool is_named_list(const Expr& part) {
                        part.children()[1]->word() == "params";
   const std::string_view name = last_name(&part);
   return is_item || is_one_of(name, {"params", "parameters", "weights", "grads", "gradients"}) ||
-         name.ends_with("_params") || name.ends_with("_parameters");
+         ends_with_any(name, {"_params", "_parameters"});
 }
 
 }  // namespace
@@ -49,11 +49,10 @@ WeightList lists_parameters(const Expr* iterable) {
 
 // `new = model.state_dict(); for k in average: average[k] = … new[k]`
 WeightList weights_by_key(const Statement& loop) {
-  WeightList found;
-  if (loop.target == nullptr) return found;
   const Expr& first =
       loop.target->kind == ExprKind::tuple ? *loop.target->children().front() : *loop.target;
-  if (first.kind != ExprKind::name) return found;
+  if (first.kind != ExprKind::name) return {};
+  WeightList found;
   for_statements(loop.body, [&](const Statement& statement) {
     const bool stores = statement.kind == StatementKind::assignment &&
                         statement.target->kind == ExprKind::subscript;
@@ -95,13 +94,13 @@ bool reduces_tensor(const Call& call, const IsWeight& is_weight) {
 
 bool is_tensor_operation(const Expr& part) {
   if (part.kind == ExprKind::binary) {
-    return part.word() == "*" || part.word() == "+" || part.word() == "-";
+    return is_one_of(part.word(), {"*", "+", "-"});
   }
   if (part.call() == nullptr) return false;
-  for (const std::string_view method :
-       {"mul_", "add_", "sub_", "div_", "copy_", "lerp_", "clamp_", "addcmul_", "addcdiv_", "norm",
-        "all_reduce", "normal_", "pow_", "sign_", "clip_", "nan_to_num"}) {
-    if (part.call()->method == method) return true;
+  if (is_one_of(part.call()->method,
+                {"mul_", "add_", "sub_", "div_", "copy_", "lerp_", "clamp_", "addcmul_", "addcdiv_",
+                 "norm", "all_reduce", "normal_", "pow_", "sign_", "clip_", "nan_to_num"})) {
+    return true;
   }
   return reduces_tensor(*part.call(), [](const Expr* expr) {
     return uses_name(expr, {"grad", "data"});
@@ -115,7 +114,7 @@ bool is_for_one_tensor(const Statement& statement, const Statement& loop) {
   for (const Statement* at = statement.parent; at != nullptr && at != &loop; at = at->parent) {
     const Expr* condition = at->kind == StatementKind::if_ ? at->value : nullptr;
     const bool compares = condition != nullptr && condition->kind == ExprKind::comparison &&
-                          (condition->word() == "in" || condition->word() == "==");
+                          is_one_of(condition->word(), {"in", "=="});
     if (!compares || condition->children().size() != 2) continue;
     for (const Expr* side : condition->children()) {
       const std::string_view text = side->kind == ExprKind::text ? side->word() : "";
@@ -131,7 +130,7 @@ bool is_for_one_tensor(const Statement& statement, const Statement& loop) {
 const Expr* computed(const Expr* value) {
   const bool copies = value != nullptr && value->call() != nullptr &&
                       value->call()->receiver != nullptr &&
-                      (value->call()->method == "clone" || value->call()->method == "detach");
+                      is_one_of(value->call()->method, {"clone", "detach"});
   return resolved(copies ? value->call()->receiver : value);
 }
 
@@ -197,8 +196,8 @@ bool uses_or_picks(const Expr* own, std::string_view name, const Statement& loop
 
 bool uses_names_of(const Expr& target, const Statement& statement, const Statement& loop) {
   return any_inside(&target, [&](const Expr& name) {
+    if (name.kind != ExprKind::name) return false;
     bool found = false;
-    if (name.kind != ExprKind::name) return found;
     for_own_expressions(statement, [&](const Expr* own) {
       found = found || uses_variable(own, name.word()) || uses_or_picks(own, name.word(), loop);
     });
@@ -210,7 +209,7 @@ bool uses_names_of(const Expr& target, const Statement& statement, const Stateme
 // `for name, weight in model.named_parameters():`.
 bool is_weight_of(const Expr& variable, const Statement& loop) {
   const Expr* target = loop.target;
-  if (variable.kind != ExprKind::name || target == nullptr || loop.value == nullptr) return false;
+  if (variable.kind != ExprKind::name) return false;
   const Call* over = loop.value->call();
   if (target->kind == ExprKind::name) {
     const bool is_key = over == nullptr || is_one_of(over->method, {"state_dict", "keys"});

@@ -82,6 +82,19 @@ bool has_any_text(const File& file, std::initializer_list<std::string_view> part
                      [&](std::string_view part) { return has_text(file, part); });
 }
 
+bool draws_number(const Call& call) {
+  return starts_with_any(call.name, {"random.", "numpy.random."});
+}
+
+bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> beginnings) {
+  return std::ranges::any_of(
+      beginnings, [&](std::string_view beginning) { return text.starts_with(beginning); });
+}
+
+bool ends_with_any(std::string_view text, std::initializer_list<std::string_view> ends) {
+  return std::ranges::any_of(ends, [&](std::string_view end) { return text.ends_with(end); });
+}
+
 bool has_word(std::string_view text, std::string_view word) {
   for (std::size_t at = find_in_text(text, word); at != std::string_view::npos;
        at = find_in_text(text, word, at + 1)) {
@@ -121,9 +134,8 @@ std::string code_of(const File& file) {
 bool is_named_evaluation(const FunctionDef& function) {
   const std::string name = lower(function.name);
   if (contains(name, "train")) return false;
-  const bool is_named = name.starts_with("eval") || name.starts_with("valid") ||
-                        name.starts_with("test_") || name == "test" || name == "val" ||
-                        contains_any(name, {"_eval", "_valid"});
+  const bool is_named = starts_with_any(name, {"eval", "valid", "test_"}) ||
+                        is_one_of(name, {"test", "val"}) || contains_any(name, {"_eval", "_valid"});
   return is_named && std::ranges::none_of(function.calls, [](const Call* call) {
            return is_one_of(call->method, {"backward", "train", "manual_backward"});
          });

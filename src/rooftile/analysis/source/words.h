@@ -20,6 +20,12 @@ std::size_t find_in_text(std::string_view text, std::string_view word, std::size
 bool has_text(const File& file, std::string_view part);
 bool has_any_text(const File& file, std::initializer_list<std::string_view> parts);
 
+// random.random(), np.random.choice(n)
+bool draws_number(const Call& call);
+
+bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> beginnings);
+bool ends_with_any(std::string_view text, std::initializer_list<std::string_view> ends);
+
 // The text of the file with blanks for documentation, texts that stand alone.
 std::string code_of(const File& file);
 

@@ -1,4 +1,6 @@
 // The attention section of a calibration file.
+#include <algorithm>
+
 #include "rooftile/analysis/time/section_reader.h"
 
 namespace rooftile {
@@ -19,23 +21,17 @@ void read_attention_style(SectionReader& reader, AttentionStyle& style) {
   }
 }
 
-void read_whole(SectionReader& reader, const char* key, int& value, double low, double high) {
-  double read = value;
-  reader.number(key, read, low, high);
-  value = static_cast<int>(read);
-}
-
 AttentionKernel read_attention_kernel(const json& entry, const std::string& where,
                                       SectionReader& parent) {
   AttentionKernel kernel;
   SectionReader reader(entry, where);
-  read_whole(reader, "head_dim", kernel.head_dim, 1, 4096);
-  read_whole(reader, "rows", kernel.rows, 1, 1024);
-  read_whole(reader, "keys", kernel.keys, 1, 1024);
-  read_whole(reader, "local_keys", kernel.local_keys, 1, 1024);
-  read_whole(reader, "few_rows", kernel.few_rows, 0, 1024);
-  read_whole(reader, "few_keys", kernel.few_keys, kernel.few_rows > 0 ? 1 : 0, 1024);
-  reader.number("block_cost", kernel.block_cost, 0.01, 100);
+  reader.size("head_dim", kernel.head_dim);
+  reader.size("rows", kernel.rows);
+  reader.size("keys", kernel.keys);
+  reader.size("local_keys", kernel.local_keys);
+  reader.size("few_rows", kernel.few_rows, 0);
+  reader.size("few_keys", kernel.few_keys, std::min(kernel.few_rows, 1));
+  reader.factor("block_cost", kernel.block_cost);
   reader.quantity("tile_fixed_s", kernel.tile_fixed);
   reader.quantity("local_tile_fixed_s", kernel.local_tile_fixed);
   reader.quantity("few_tile_fixed_s", kernel.few_tile_fixed);
@@ -75,33 +71,33 @@ void read_constants(SectionReader& reader, AttentionConstants& constants) {
   reader.quantity("start_s", constants.start);
   reader.quantity("cache_write_s", constants.cache_write);
   reader.quantity("narrow_element_s", constants.narrow_element);
-  reader.number("narrow_cache_write", constants.narrow_cache_write, 1, 10);
-  reader.number("cache_write_efficiency", constants.cache_write_efficiency, 0.01, 1);
-  reader.number("query_load_gain", constants.query_load_gain, 0.01, 1);
-  reader.number("math_efficiency", constants.math_efficiency, 0.01, 4);
-  reader.number("narrow_math_efficiency", constants.narrow_math_efficiency, 0.01, 4);
-  reader.number("exponentials_per_clock", constants.exponentials_per_clock, 1, 1000);
-  reader.number("port_bytes_per_clock", constants.port_bytes_per_clock, 1, 1000);
-  reader.number("port_against_dram", constants.port_against_dram, 1, 10);
-  reader.number("alone", constants.alone, 1, 4);
-  reader.number("wave_sharpness", constants.wave_sharpness, 0, 2);
-  reader.number("query_bandwidth", constants.query_bandwidth, 0.01, 10);
-  reader.number("dram_efficiency", constants.dram_efficiency, 0.01, 1);
-  reader.number("l2_speedup", constants.l2_speedup, 1, 100);
-  reader.number("l2_share", constants.l2_share, 0.01, 10);
-  reader.number("decode_l2_speedup", constants.decode_l2_speedup, 1, 1000);
-  reader.number("decode_l2_share", constants.decode_l2_share, 0.01, 10);
-  reader.number("overlap_exponent", constants.overlap_exponent, 1, 20);
+  reader.multiple("narrow_cache_write", constants.narrow_cache_write);
+  reader.share("cache_write_efficiency", constants.cache_write_efficiency);
+  reader.share("query_load_gain", constants.query_load_gain);
+  reader.factor("math_efficiency", constants.math_efficiency);
+  reader.factor("narrow_math_efficiency", constants.narrow_math_efficiency);
+  reader.multiple("exponentials_per_clock", constants.exponentials_per_clock);
+  reader.multiple("port_bytes_per_clock", constants.port_bytes_per_clock);
+  reader.multiple("port_against_dram", constants.port_against_dram);
+  reader.multiple("alone", constants.alone);
+  reader.extra("wave_sharpness", constants.wave_sharpness);
+  reader.factor("query_bandwidth", constants.query_bandwidth);
+  reader.share("dram_efficiency", constants.dram_efficiency);
+  reader.multiple("l2_speedup", constants.l2_speedup);
+  reader.factor("l2_share", constants.l2_share);
+  reader.multiple("decode_l2_speedup", constants.decode_l2_speedup);
+  reader.factor("decode_l2_share", constants.decode_l2_share);
+  reader.exponent("overlap_exponent", constants.overlap_exponent);
   reader.quantity("dram_latency_s", constants.dram_latency);
   reader.quantity("combine_s", constants.combine);
   reader.quantity("combine_per_split_s", constants.combine_per_split);
   reader.quantity("combine_block_s", constants.combine_block);
   reader.quantity("copy_s", constants.copy);
   reader.quantity("strided_copies_s", constants.strided_copies);
-  reader.number("copy_efficiency", constants.copy_efficiency, 0.01, 10);
+  reader.factor("copy_efficiency", constants.copy_efficiency);
   reader.quantity("reference_boost_clock_hz", constants.reference_clock);
-  reader.number("backward_flop", constants.backward_flop, 1, 10);
-  reader.number("backward_efficiency", constants.backward_efficiency, 0.01, 2);
+  reader.multiple("backward_flop", constants.backward_flop);
+  reader.factor("backward_efficiency", constants.backward_efficiency);
   reader.intervals("prefill_measured_over_predicted", constants.prefill_intervals);
   reader.intervals("decode_measured_over_predicted", constants.decode_intervals);
 }

@@ -1,14 +1,13 @@
 #include "rooftile/analysis/time/calibration.h"
 
-#include <algorithm>
 #include <array>
 #include <cassert>
 #include <charconv>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 
 #include "rooftile/analysis/time/section_reader.h"
 #include "rooftile/base/embedded.h"
@@ -55,7 +54,7 @@ void read_alternatives(SectionReader& reader,
   for (const json& entry : *found) {
     SectionReader inner(entry, fmt::format("{}, alternatives", reader.where()));
     Alternative<GemmConstants>& alternative = alternatives.emplace_back();
-    inner.number("weight", alternative.weight, 0, 1);
+    inner.part("weight", alternative.weight);
     read_constants(inner, alternative.constants);
     if (const auto error = inner.finish()) reader.report(error->message);
   }
@@ -68,7 +67,7 @@ std::optional<Error> read_own_section(SectionReader reader, Section<Constants>& 
   reader.optional_texts("fitted_on", section.fitted_on);
   if (reader.optional_member("residual_of")) reader.text("residual_of", section.residual_of);
   if (reader.optional_member("residual_widening")) {
-    reader.number("residual_widening", section.residual_widening, 1, 10);
+    reader.exponent("residual_widening", section.residual_widening);
   }
   read_constants(reader, section.constants);
   read_alternatives(reader, section.alternatives);
@@ -81,7 +80,7 @@ template <class Constants>
 void read_energy(SectionReader&, Constants&, double&) {}
 void read_energy(SectionReader& reader, GemmConstants&, double& ratio) {
   constexpr const char* kKey = "energy_per_flop_against_donor";
-  if (reader.optional_member(kKey)) reader.number(kKey, ratio, 0.1, 10);
+  if (reader.optional_member(kKey)) reader.factor(kKey, ratio);
 }
 template <class Constants>
 void scale_energy(Constants&, double) {}
@@ -103,7 +102,7 @@ std::optional<Error> read_section(const json& file, const std::string& name, con
   double widening = 1, energy = 1;
   reader.text("use", donor);
   reader.text("reason", reason);
-  reader.number("widening", widening, 1, 10);
+  reader.exponent("widening", widening);
   read_energy(reader, section.constants, energy);
   if (const auto error = reader.finish()) return error;
   const auto donor_file = parse_embedded(donor);
@@ -117,85 +116,57 @@ std::optional<Error> read_section(const json& file, const std::string& name, con
 }
 
 std::optional<Error> read_sections(const json& file, Calibration& calibration) {
+  SectionReader reader(file, calibration.name);
+  reader.member("generation");
   std::optional<Error> first;
   visit_sections(calibration, [&](const char* key, auto& section) {
-    if (!first) first = read_section(file, calibration.name, key, section);
+    if (!first && reader.member(key)) first = read_section(file, calibration.name, key, section);
   });
-  return first;
+  return first ? first : reader.finish();
 }
 
-std::optional<Error> read_header(const json& file, Calibration& calibration) {
-  SectionReader reader(file, calibration.name);
-  reader.text("generation", calibration.generation);
-  visit_sections(calibration, [&](const char* key, auto&) { reader.member(key); });
-  return reader.finish();
-}
-
-std::optional<Error> read_pace(const json& file, const std::string& place,
-                               Calibration& calibration) {
-  const auto found = file.find("pace");
-  if (found == file.end()) return std::nullopt;
-  SectionReader reader(*found, fmt::format("{}, pace", place));
-  reader.number("sm_clock", calibration.sm_clock, 0.01, 10);
-  reader.number("memory_clock", calibration.memory_clock, 0.01, 10);
+std::optional<Error> read_pace(SectionReader& file, Calibration& calibration) {
+  const json* const found = file.optional_member("pace");
+  if (!found) return std::nullopt;
+  SectionReader reader(*found, fmt::format("{}, pace", file.where()));
+  reader.factor("sm_clock", calibration.sm_clock);
+  reader.factor("memory_clock", calibration.memory_clock);
   return reader.finish();
 }
 
 // The sections that a device file brings itself take the place of the generation's.
 std::optional<Error> replace_sections(const Device& device, Calibration& calibration) {
   const json file = json::parse(device.time_model, nullptr, false);
-  const std::string place = fmt::format("{}, time_model", device.id);
-  if (!file.is_object()) return Error{"found no JSON object, expected one", place};
-  std::optional<Error> first = read_pace(file, place, calibration);
-  std::set<std::string> known{"residual", "pace"};
-  if (const auto residual = file.find("residual"); residual != file.end()) {
-    if (!residual->is_boolean()) return Error{"\"residual\": expected true or false", place};
-    calibration.residual = residual->get<bool>();
-  }
+  SectionReader reader(file, fmt::format("{}, time_model", device.id));
+  if (reader.optional_member("residual")) reader.flag("residual", calibration.residual);
+  std::optional<Error> first = read_pace(reader, calibration);
   visit_sections(calibration, [&](const char* key, auto& section) {
-    known.insert(key);
-    const auto found = file.find(key);
-    if (first || found == file.end()) return;
+    const json* const found = reader.optional_member(key);
+    if (first || !found) return;
     auto replaced = section.own ? std::optional(section.constants) : std::nullopt;
-    first = read_own_section(SectionReader(*found, fmt::format("{}, {}", place, key)), section);
+    const std::string where = fmt::format("{}, {}", reader.where(), key);
+    first = read_own_section(SectionReader(*found, where), section);
     section.this_gpu = true;
     section.replaced = std::move(replaced);
   });
-  for (const auto& [key, unused] : file.items()) {
-    if (!first && !known.contains(key)) {
-      first = Error{fmt::format("found unknown section \"{}\"", key), place};
-    }
-  }
-  return first;
+  return first ? first : reader.finish();
 }
 
-// "sm80" -> 80; empty for any other name.
-std::optional<int> compute_capability_of(std::string_view name) {
-  if (!name.starts_with("sm")) return std::nullopt;
-  name.remove_prefix(2);
+// Calibrations are named "sm80".
+int compute_capability_of(std::string_view name) {
   int capability = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), capability);
-  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  std::from_chars(name.data() + 2, name.data() + name.size(), capability);
   return capability;
 }
 
 // The newest generation that is not newer than the GPU; the oldest for still older ones.
 std::string_view generation_for(int compute_capability) {
-  std::string_view best, oldest;
-  int best_capability = -1, oldest_capability = 1 << 20;
+  std::map<int, std::string_view> generations;
   for (const EmbeddedFile& file : embedded_calibration()) {
-    const auto capability = compute_capability_of(file.name);
-    if (!capability) continue;
-    if (*capability <= compute_capability && *capability > best_capability) {
-      best_capability = *capability;
-      best = file.name;
-    }
-    if (*capability < oldest_capability) {
-      oldest_capability = *capability;
-      oldest = file.name;
-    }
+    generations.emplace(compute_capability_of(file.name), file.name);
   }
-  return best.empty() ? oldest : best;
+  const auto newer = generations.upper_bound(compute_capability);
+  return (newer == generations.begin() ? newer : std::prev(newer))->second;
 }
 
 }  // namespace
@@ -211,7 +182,6 @@ Result<Calibration> read_calibration(std::string_view name) {
   calibration.name = name;
   const auto file = parse_embedded(name);
   if (!file) return tl::unexpected(file.error());
-  if (const auto error = read_header(*file, calibration)) return tl::unexpected(*error);
   if (const auto error = read_sections(*file, calibration)) return tl::unexpected(*error);
   return calibration;
 }

@@ -274,8 +274,7 @@ struct Section {
 };
 
 struct Calibration {
-  std::string name;  // file name without ".json": sm80
-  std::string generation;
+  std::string name;      // file name without ".json": sm80
   bool residual = true;  // learned corrections count, where there are any
   // Against the device's numbers, where measurements found the GPU slower than those say.
   double sm_clock = 1, memory_clock = 1;

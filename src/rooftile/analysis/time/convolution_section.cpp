@@ -23,16 +23,14 @@ void read_kernel(SectionReader& reader, ConvolutionKernelConstants& kernel) {
   reader.quantity("launch_s", kernel.launch);
   reader.quantity("latency_per_k_s", kernel.latency_per_k);
   reader.quantity("overhead_of_128x128_s", kernel.overhead);
-  reader.number("in_core_efficiency", kernel.in_core_efficiency, 0.01, 4);
-  reader.number("tile_edge_elements", kernel.tile_edge_elements, 0, 1000);
-  reader.number("wave_sharpness", kernel.wave_sharpness, 0, 1);
-  reader.number("dram_efficiency", kernel.dram_efficiency, 0.01, 1);
+  reader.factor("in_core_efficiency", kernel.in_core_efficiency);
+  reader.extra("tile_edge_elements", kernel.tile_edge_elements);
+  reader.part("wave_sharpness", kernel.wave_sharpness);
+  reader.share("dram_efficiency", kernel.dram_efficiency);
   reader.quantity("split_launch_s", kernel.split_launch);
-  reader.number("split_workspace_share", kernel.workspace_share, 0, 2);
-  reader.number("strided_efficiency", kernel.strided_efficiency, 0.01, 1);
-  double clock = kernel.reference_clock.value();
-  reader.number("reference_boost_clock_hz", clock, 1e6, 1e11);
-  kernel.reference_clock = Hertz(clock);
+  reader.extra("split_workspace_share", kernel.workspace_share);
+  reader.share("strided_efficiency", kernel.strided_efficiency);
+  reader.quantity("reference_boost_clock_hz", kernel.reference_clock);
   read_tiles(reader, kernel.tiles);
 }
 
@@ -52,25 +50,25 @@ void read_tensor(SectionReader& reader, TensorConvolutionConstants& tensor) {
 }
 
 void read_winograd(SectionReader& reader, WinogradConstants& winograd) {
-  reader.number("fused_efficiency", winograd.fused_efficiency, 0.01, 4);
+  reader.factor("fused_efficiency", winograd.fused_efficiency);
   reader.quantity("fused_block_overhead_s", winograd.fused_overhead);
-  reader.number("efficiency", winograd.efficiency, 0.01, 4);
-  reader.number("transform_traffic", winograd.transform_traffic, 0.01, 10);
-  reader.number("filter_transform_traffic", winograd.filter_transform_traffic, 0.01, 10);
+  reader.factor("efficiency", winograd.efficiency);
+  reader.factor("transform_traffic", winograd.transform_traffic);
+  reader.factor("filter_transform_traffic", winograd.filter_transform_traffic);
 }
 
 }  // namespace
 
 void read_constants(SectionReader& reader, ConvolutionConstants& constants) {
-  reader.number("math_efficiency", constants.math_efficiency, 0.01, 4);
+  reader.factor("math_efficiency", constants.math_efficiency);
   read_object(reader, "tensor_kernel",
               [&](SectionReader& inner) { read_tensor(inner, constants.tensor); });
   read_object(reader, "cuda_kernel",
               [&](SectionReader& inner) { read_kernel(inner, constants.cuda); });
   read_object(reader, "winograd",
               [&](SectionReader& inner) { read_winograd(inner, constants.winograd); });
-  reader.number("depthwise_efficiency", constants.depthwise_efficiency, 0.01, 1);
-  reader.number("depthwise_math_efficiency", constants.depthwise_math_efficiency, 0.01, 1);
+  reader.share("depthwise_efficiency", constants.depthwise_efficiency);
+  reader.share("depthwise_math_efficiency", constants.depthwise_math_efficiency);
   reader.intervals("measured_over_predicted", constants.intervals);
   reader.intervals("fp32_measured_over_predicted", constants.fp32_intervals);
   reader.intervals("fp32_other_measured_over_predicted", constants.fp32_other_intervals);

@@ -176,7 +176,7 @@ Result<ResidualModel> read_residual(std::string_view name, std::string_view text
   read_support(reader, "k", reader.member("k"), model.k);
   read_support(reader, "batch", reader.optional_member("batch"), model.batch);
   read_support(reader, "us", reader.optional_member("us"), model.us);
-  reader.number("limit", model.limit, 0, 1);
+  reader.part("limit", model.limit);
   reader.intervals("measured_over_predicted", model.intervals);
   check_features(reader);
   read_trees(reader, model);

@@ -133,6 +133,59 @@ TEST(GemmResidual, FeaturesOfBatches) {
   EXPECT_FLOAT_EQ(at("choice_spread"), 1);
 }
 
+// 1 x 3 tiles of 8 x 8, each in two parts, on 12 SMs: half a wave of one product.
+TEST(GemmResidual, FeaturesByHand) {
+  GemmWork work;
+  work.m = 6, work.n = 24, work.k = 35, work.batch = 4;
+  work.operand_bytes = 1024;
+  GemmParts parts;
+  parts.tile.tile = {8, 8};
+  parts.split_k = 2;
+  parts.compute = 4e-6, parts.memory = 2e-6, parts.power = 1e-6;
+  parts.total = 8e-6, parts.best = 4e-6;
+  const float expected[] = {2.5849625F, 4.5849625F, 5.129283F, -1,    -2, -3, 3, 3, 3, 1,
+                            -1,         0.5F,       2,         0.75F, 1,  10, 2, 1, 8, 1};
+  const ResidualFeatures features = residual_features(work, parts, 12);
+  ASSERT_EQ(features.size(), std::size(expected));
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    EXPECT_NEAR(features[i], expected[i], 1e-5) << kResidualFeatures[i];
+  }
+  work.n = 96, work.k = 16;
+  EXPECT_EQ(residual_features(work, parts, 12)[18], 16) << "at most";
+  EXPECT_EQ(residual_features(work, parts, 12)[19], 16);
+  const GemmParts nothing{.tile = parts.tile, .total = 1};
+  EXPECT_NEAR(residual_features(work, nothing, 12)[3], std::log2(1e-12), 1e-3) << "not none";
+}
+
+TEST(GemmResidual, ReadsSupportsAndDevices) {
+  const auto error = [](std::string text, const std::string& old, const std::string& other) {
+    text.replace(text.find(old), old.size(), other);
+    const auto model = read_residual("test", text);
+    return model ? "" : model.error().message;
+  };
+  const std::string ids = "[\"a100_sxm_80gb\"]";
+  for (const char* other : {"3", "[1]", "[1,2,3]", "[\"a\",2]", "[1,\"a\"]"}) {
+    EXPECT_EQ(error(file_text("[]", other), "x", "x"), "\"m\": expected [low, high]") << other;
+  }
+  EXPECT_EQ(error(file_text("[]", "[5,4]"), "x", "x"), "\"m\": expected 1 <= low <= high");
+  EXPECT_EQ(error(file_text("[]", "[1,1]"), "x", "x"), "");
+  EXPECT_EQ(error(file_text(), ids, "3"), "\"applies_to\": expected device ids");
+  EXPECT_EQ(error(file_text(), ids, "[3]"), "\"applies_to\": expected device ids");
+  EXPECT_EQ(error(file_text(), ids, "[]"), "");
+  EXPECT_EQ(error(file_text("3"), "x", "x"), "\"trees\": expected a list");
+  EXPECT_EQ(error(file_text("[3]"), "x", "x"), "\"trees\": found a broken tree");
+  EXPECT_EQ(error(file_text("[[-2,1.0]]"), "x", "x"), "\"trees\": found a broken tree");
+  EXPECT_EQ(error(file_text("[[-1.5,1.0]]"), "x", "x"), "\"trees\": found a broken tree");
+  EXPECT_EQ(error(file_text("[[-1,\"a\"]]"), "x", "x"), "\"trees\": found a broken tree");
+  EXPECT_EQ(error(file_text("[[-1]]"), "x", "x"), "\"trees\": found a broken tree");
+  EXPECT_EQ(error(file_text("[[20,1.0,-1,0.1,-1,0.1]]"), "x", "x"),
+            "\"trees\": found a broken tree");
+  EXPECT_EQ(error(file_text("[[19,1.0,-1,0.1,-1,0.1]]"), "x", "x"), "");
+  EXPECT_EQ(error(file_text(), "0.3", "1.1"), "\"limit\": found 1.1, expected 0 to 1");
+  EXPECT_EQ(error(file_text(), "\"features\": [", "\"features\": 3, \"other\": ["),
+            "\"features\": expected the first of the library's, in their order");
+}
+
 TEST(GemmResidual, EveryEmbeddedFileIsWellFormedAndSmall) {
   for (const EmbeddedFile& file : embedded_residuals()) {
     const auto model = read_residual(file.name, file.text);

@@ -58,6 +58,47 @@ TEST(MathSupport, BytesOnVolta) {
   EXPECT_NEAR(unit.peak.value(), 62.8e12, 0.1e12);
 }
 
+// Four times fp32 from compute capability 6.1 on; before, bytes are widened.
+TEST(MathUnit, BytesInThePlaceOfFloats) {
+  Device device = gpu("p100_pcie");
+  ASSERT_EQ(device.compute_capability, 60);
+  const FlopPerSecond fp32 = device.cuda_core_peak.at(Dtype::fp32);
+  EXPECT_EQ(math_unit(device, Dtype::int8).dtype, Dtype::fp32);
+  device.compute_capability = 61;
+  device.cuda_core_peak.erase(Dtype::int8);
+  EXPECT_EQ(math_unit(device, Dtype::int8).dtype, Dtype::int8);
+  EXPECT_EQ(math_unit(device, Dtype::int8).peak, fp32 * 4);
+  device.cuda_core_peak.erase(Dtype::fp32);
+  EXPECT_EQ(math_unit(device, Dtype::int8).dtype, Dtype::fp32) << "a guess";
+}
+
+TEST(MathUnit, NarrowTypesWidenStepByStep) {
+  Device device = gpu("b200");
+  const auto unit = [&](Dtype dtype) { return math_unit(device, dtype).dtype; };
+  EXPECT_EQ(unit(Dtype::fp4), Dtype::fp4);
+  device.tensor_core_peak.erase(Dtype::fp4);
+  EXPECT_EQ(unit(Dtype::fp4), Dtype::fp8);
+  device.tensor_core_peak.erase(Dtype::fp8);
+  EXPECT_EQ(unit(Dtype::fp4), Dtype::fp16);
+  EXPECT_EQ(unit(Dtype::int4), Dtype::int8);
+  device.tensor_core_peak.erase(Dtype::fp16);
+  device.cuda_core_peak.erase(Dtype::fp16);
+  EXPECT_EQ(unit(Dtype::fp4), Dtype::fp32);
+}
+
+// CUDA C++ Programming Guide: sub-byte operands on 7.5 to 8.9.
+TEST(MathSupport, Int4HasItsGenerations) {
+  Device device = gpu("t4");
+  device.tensor_core_peak.erase(Dtype::int4);
+  for (const auto& [capability, support] : {std::pair{74, MathSupport::refused},
+                                            {75, MathSupport::widened},
+                                            {89, MathSupport::widened},
+                                            {90, MathSupport::refused}}) {
+    device.compute_capability = capability;
+    EXPECT_EQ(math_support(device, Dtype::int4), support) << capability;
+  }
+}
+
 // A GPU file may lack the rate of fp32: 64 lanes an SM that multiply and add.
 TEST(MathUnit, GuessesTheRateOfFp32WhereNoneIsStated) {
   Device device = gpu("a100");

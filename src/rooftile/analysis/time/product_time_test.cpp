@@ -175,6 +175,10 @@ TEST(Products, AlternativesAreReadStrictly) {
   EXPECT_EQ(error_of("3"), "\"alternatives\": expected a list of at most 16");
   EXPECT_NE(error_of("[{}]").find("weight"), std::string::npos);
   EXPECT_NE(error_of("[3]"), "");
+  std::string many = "[{}";
+  for (int i = 1; i < 16; ++i) many += ",{}";
+  EXPECT_NE(error_of((many + "]").c_str()).find("weight"), std::string::npos);
+  EXPECT_EQ(error_of((many + ",{}]").c_str()), "\"alternatives\": expected a list of at most 16");
 }
 
 // 512 flop a clock and SM where L40S, whose constants it takes, has 1,011.

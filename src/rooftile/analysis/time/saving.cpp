@@ -13,10 +13,9 @@ namespace {
 constexpr double kUnsharedSameBound = 0.8;
 constexpr double kUnsharedOtherBound = 0.9;
 
-// The model's common error, as factors on the time, without the effects of this shape alone.
+// The model's common error, as factors on a time above 0, without the effects of this shape alone.
 Range<double> common_error(const TimeEstimate& estimate) {
   const double expected = estimate.time.expected.value();
-  if (expected <= 0) return {1, 1, 1};
   const double low = estimate.time.low.value() / (expected * estimate.own_effects.low);
   const double high = estimate.time.high.value() / (expected * estimate.own_effects.high);
   return {std::min(low, 1.0), 1, std::max(high, 1.0)};

@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <utility>
 
 namespace rooftile {
 
 using nlohmann::json;
+
+namespace {
+
+constexpr unsigned kLongestTile = 4096;
+
+}  // namespace
 
 void SectionReader::report(const std::string& message) {
   if (!error_) error_ = Error{message, where_};
@@ -34,10 +39,16 @@ void SectionReader::number(const char* key, double& value, double low, double hi
   if (!found) return;
   if (!found->is_number()) return report(fmt::format("\"{}\": expected a number", key));
   const double read = found->get<double>();
-  if (!std::isfinite(read) || read < low || read > high) {
+  if (read < low || read > high) {
     return report(fmt::format("\"{}\": found {}, expected {} to {}", key, read, low, high));
   }
   value = read;
+}
+
+void SectionReader::size(const char* key, int& value, int low) {
+  double read = low;
+  number(key, read, low, kLongestTile);
+  value = static_cast<int>(read);
 }
 
 void SectionReader::flag(const char* key, bool& value) {
@@ -102,7 +113,8 @@ namespace {
 std::optional<GemmTile> read_tile(const json& entry) {
   if (!entry.is_array() || entry.size() < 2 || entry.size() > 3) return std::nullopt;
   for (const json& size : entry) {
-    if (!size.is_number_unsigned() || size.get<unsigned>() == 0 || size.get<unsigned>() > 4096) {
+    if (!size.is_number_unsigned()) return std::nullopt;
+    if (const auto whole = size.get<unsigned>(); whole == 0 || whole > kLongestTile) {
       return std::nullopt;
     }
   }
@@ -132,7 +144,7 @@ void read_quantize(SectionReader& reader, QuantizeConstants& quantize) {
   inner.quantity("launch_s", quantize.launch);
   inner.quantity("row_s", quantize.row);
   inner.quantity("element_s", quantize.element);
-  inner.number("dram_efficiency", quantize.dram_efficiency, 0.01, 1);
+  inner.share("dram_efficiency", quantize.dram_efficiency);
   if (const auto error = inner.finish()) reader.report(error->message);
 }
 
@@ -144,7 +156,7 @@ void read_tile_rule(const json& entry, SectionReader& parent, std::vector<TileRu
   if (reader.optional_member("m_at_most")) reader.number("m_at_most", rule.max_m);
   if (reader.optional_member("n_at_most")) reader.number("n_at_most", rule.max_n);
   if (reader.optional_member("k_at_least")) reader.number("k_at_least", rule.min_k);
-  if (reader.optional_member("efficiency")) reader.number("efficiency", rule.efficiency, 0.1, 2);
+  if (reader.optional_member("efficiency")) reader.factor("efficiency", rule.efficiency);
   const json* entry_tile = reader.member("tile");
   const auto tile = entry_tile ? read_tile(*entry_tile) : std::nullopt;
   if (!tile) reader.report("\"tile\": expected [rows, columns] or [rows, columns, pair]");
@@ -168,16 +180,13 @@ void read_tile_rules(SectionReader& reader, std::vector<TileRule>& rules) {
 void read_cuda_core_tile(const json& entry, SectionReader& parent, const char* key,
                          std::vector<CudaCoreTile>& tiles) {
   SectionReader reader(entry, fmt::format("{}, {}", parent.where(), key));
-  double rows = 0, cols = 0, slices = 1;
   CudaCoreTile tile;
-  reader.number("rows", rows, 1, 4096);
-  reader.number("cols", cols, 1, 4096);
-  reader.number("slices", slices, 1, 64);
-  reader.number("efficiency", tile.efficiency, 0.01, 1.2);
-  reader.number("reluctance", tile.reluctance, 0, 10);
+  reader.size("rows", tile.tile.rows);
+  reader.size("cols", tile.tile.cols);
+  reader.size("slices", tile.slices);
+  reader.factor("efficiency", tile.efficiency);
+  reader.extra("reluctance", tile.reluctance);
   if (const auto error = reader.finish()) parent.report(error->message);
-  tile.tile = {static_cast<int>(rows), static_cast<int>(cols)};
-  tile.slices = static_cast<int>(slices);
   tiles.push_back(tile);
 }
 
@@ -197,8 +206,8 @@ void read_alignment_row(const json& entry, const std::string& where, SectionRead
   SectionReader reader(entry, where);
   reader.number("operand_bytes_at_least", row.operand_bytes, 0, 32);
   reader.number("out_bytes_at_least", row.out_bytes, 0, 32);
-  reader.number("factor", row.factor.expected, 1e-3, 1);
-  reader.number("low", row.factor.low, 1e-3, row.factor.expected);
+  reader.share("factor", row.factor.expected);
+  reader.number("low", row.factor.low, 0.01, row.factor.expected);
   reader.number("high", row.factor.high, row.factor.expected, 1);
   if (const auto error = reader.finish()) parent.report(error->message);
   rows.push_back(row);
@@ -220,10 +229,10 @@ void read_rows(SectionReader& reader, const char* key, RowConstants& rows) {
   const json* found = reader.member(key);
   if (!found) return;
   SectionReader inner(*found, fmt::format("{}, {}", reader.where(), key));
-  inner.number("efficiency", rows.efficiency, 0.01, 1);
+  inner.share("efficiency", rows.efficiency);
   inner.quantity("row_s", rows.row);
   if (inner.optional_member("latency_s")) inner.quantity("latency_s", rows.latency);
-  inner.number("reread", rows.reread, 0, 4);
+  inner.extra("reread", rows.reread);
   if (const auto error = inner.finish()) reader.report(error->message);
 }
 
@@ -232,7 +241,7 @@ void read_link(SectionReader& reader, const char* key, LinkConstants& link) {
   if (!found) return;
   SectionReader inner(*found, fmt::format("{}, {}", reader.where(), key));
   inner.quantity("latency_s", link.latency);
-  inner.number("efficiency", link.efficiency, 0.01, 1);
+  inner.share("efficiency", link.efficiency);
   inner.quantity("bandwidth_bytes_per_s", link.bandwidth);
   if (const auto error = inner.finish()) reader.report(error->message);
 }
@@ -244,22 +253,22 @@ void read_constants(SectionReader& reader, GemmConstants& constants) {
   reader.quantity("latency_per_k_s", constants.latency_per_k);
   reader.quantity("prologue_s", constants.prologue);
   reader.quantity("epilogue_of_128x128_s", constants.epilogue);
-  reader.number("in_core_efficiency", constants.in_core_efficiency, 0.01, 4);
-  reader.number("tile_edge_elements", constants.tile_edge_elements, 0, 1000);
+  reader.factor("in_core_efficiency", constants.in_core_efficiency);
+  reader.extra("tile_edge_elements", constants.tile_edge_elements);
   reader.quantity("operand_port_bytes_per_s", constants.operand_port);
-  reader.number("sustained_efficiency", constants.sustained_efficiency, 0.01, 2);
-  reader.number("sustained_decline", constants.sustained_decline, 0, 0.5);
-  reader.number("dram_efficiency", constants.dram_efficiency, 0.01, 1);
+  reader.factor("sustained_efficiency", constants.sustained_efficiency);
+  reader.part("sustained_decline", constants.sustained_decline);
+  reader.share("dram_efficiency", constants.dram_efficiency);
   reader.quantity("dram_latency_s", constants.dram_latency);
-  reader.number("wave_sharpness", constants.wave_sharpness, 0, 1);
+  reader.part("wave_sharpness", constants.wave_sharpness);
   reader.quantity("split_launch_s", constants.split_launch);
-  reader.number("l2_speedup", constants.l2_speedup, 1, 100);
-  reader.number("l2_share", constants.l2_share, 0.01, 10);
-  reader.number("operand_sets", constants.operand_sets, 1, 100);
+  reader.multiple("l2_speedup", constants.l2_speedup);
+  reader.factor("l2_share", constants.l2_share);
+  reader.multiple("operand_sets", constants.operand_sets);
   reader.quantity("reference_boost_clock_hz", constants.reference_clock);
   reader.number("reference_watts_per_flop_per_s", constants.reference_watts_per_flop_rate, 1e-15,
                 1);
-  reader.number("reference_flop_per_clock_and_sm", constants.reference_flop_per_clock, 1, 1e6);
+  reader.count("reference_flop_per_clock_and_sm", constants.reference_flop_per_clock);
   reader.flag("reference_inline_ecc", constants.reference_inline_ecc);
   reader.intervals("measured_over_predicted", constants.intervals);
   if (reader.optional_member("quantize")) read_quantize(reader, constants.quantize);
@@ -271,22 +280,22 @@ void read_constants(SectionReader& reader, CudaCoreConstants& constants) {
   reader.quantity("launch_s", constants.launch);
   reader.quantity("prologue_s", constants.prologue);
   reader.quantity("epilogue_of_128x128_s", constants.epilogue);
-  reader.number("math_efficiency", constants.math_efficiency, 0.01, 4);
-  reader.number("exposed_latency", constants.exposed_latency, 0, 4);
-  reader.number("elements_to_fill_sm", constants.elements_to_fill_sm, 1, 65536);
-  reader.number("blocks_side_by_side", constants.blocks_side_by_side, 1, 32);
+  reader.factor("math_efficiency", constants.math_efficiency);
+  reader.extra("exposed_latency", constants.exposed_latency);
+  reader.count("elements_to_fill_sm", constants.elements_to_fill_sm);
+  reader.multiple("blocks_side_by_side", constants.blocks_side_by_side);
   reader.quantity("operand_port_bytes_per_s", constants.operand_port);
-  reader.number("dram_efficiency", constants.dram_efficiency, 0.01, 1);
-  reader.number("l2_share", constants.l2_share, 0.01, 10);
-  reader.number("overlap_exponent", constants.overlap_exponent, 1, 20);
+  reader.share("dram_efficiency", constants.dram_efficiency);
+  reader.factor("l2_share", constants.l2_share);
+  reader.exponent("overlap_exponent", constants.overlap_exponent);
   reader.quantity("split_launch_s", constants.split_launch);
-  reader.number("energy_per_flop_j", constants.energy_per_flop, 0, 1);
+  reader.part("energy_per_flop_j", constants.energy_per_flop);
   reader.quantity("power_response_s", constants.power_response);
-  reader.number("long_row_slowdown", constants.long_row_slowdown, 0, 10);
-  reader.number("long_row_elements", constants.long_row_elements, 1, 1e9);
-  reader.number("slab_efficiency", constants.slab_efficiency, 0.01, 1);
+  reader.extra("long_row_slowdown", constants.long_row_slowdown);
+  reader.count("long_row_elements", constants.long_row_elements);
+  reader.share("slab_efficiency", constants.slab_efficiency);
   reader.quantity("reference_boost_clock_hz", constants.reference_clock);
-  reader.number("flop_per_clock_and_sm", constants.flop_per_clock, 1, 1e6);
+  reader.count("flop_per_clock_and_sm", constants.flop_per_clock);
   reader.intervals("measured_over_predicted", constants.intervals);
   reader.intervals("batched_measured_over_predicted", constants.batched_intervals);
   read_cuda_core_tiles(reader, "tiles", constants.tiles);
@@ -340,21 +349,21 @@ void read_walks(SectionReader& reader, StreamConstants& constants) {
 
 void read_constants(SectionReader& reader, StreamConstants& constants) {
   reader.quantity("launch_s", constants.launch);
-  reader.number("dram_efficiency", constants.dram_efficiency, 0.01, 1);
-  reader.number("gather_efficiency", constants.gather_efficiency, 0.01, 1);
-  reader.number("transpose_efficiency", constants.transpose_efficiency, 0.01, 1);
-  reader.number("l2_speedup", constants.l2_speedup, 1, 100);
-  reader.number("l2_share", constants.l2_share, 0.01, 10);
-  reader.number("l2_sharpness", constants.l2_sharpness, 1, 100);
+  reader.share("dram_efficiency", constants.dram_efficiency);
+  reader.share("gather_efficiency", constants.gather_efficiency);
+  reader.share("transpose_efficiency", constants.transpose_efficiency);
+  reader.multiple("l2_speedup", constants.l2_speedup);
+  reader.factor("l2_share", constants.l2_share);
+  reader.exponent("l2_sharpness", constants.l2_sharpness);
   reader.intervals("norm_measured_over_predicted", constants.norm_intervals);
   reader.intervals("softmax_measured_over_predicted", constants.softmax_intervals);
   reader.intervals("assumed_measured_over_predicted", constants.assumed_intervals);
   read_rows(reader, "norm", constants.norm);
   read_rows(reader, "softmax", constants.softmax);
-  reader.number("short_softmax_efficiency", constants.short_softmax_efficiency, 0.01, 1);
-  reader.number("rows_in_flight", constants.rows_in_flight, 1, 1e6);
+  reader.share("short_softmax_efficiency", constants.short_softmax_efficiency);
+  reader.count("rows_in_flight", constants.rows_in_flight);
   reader.quantity("cast_row_s", constants.cast_row);
-  reader.number("sm_bytes_per_clock", constants.sm_bytes_per_clock, 1, 1000);
+  reader.multiple("sm_bytes_per_clock", constants.sm_bytes_per_clock);
   read_walks(reader, constants);
   reader.intervals("measured_over_predicted", constants.intervals);
 }
@@ -363,7 +372,7 @@ void read_constants(SectionReader& reader, RecurrentConstants& constants) {
   reader.quantity("step_s", constants.step);
   reader.quantity("persistent_step_s", constants.persistent_step);
   reader.quantity("small_step_s", constants.small_step);
-  reader.number("persistent_math_efficiency", constants.persistent_math_efficiency, 0.01, 1);
+  reader.share("persistent_math_efficiency", constants.persistent_math_efficiency);
   reader.interval("step_measured_over_predicted", constants.step_interval);
   reader.interval("measured_over_predicted", constants.interval);
 }

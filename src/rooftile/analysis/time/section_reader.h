@@ -23,6 +23,19 @@ class SectionReader {
 
   // A finite number in [low, high].
   void number(const char* key, double& value, double low = 0, double high = 1e18);
+  // The ranges are wide: they catch a wrong unit. A share of a rate that is never above it; one
+  // that may be above, or a ratio; at least once; how many; a part that may be none; what comes on
+  // top.
+  void share(const char* key, double& value) { number(key, value, 0.01, 1); }
+  void factor(const char* key, double& value) { number(key, value, 0.01, 10); }
+  void multiple(const char* key, double& value) { number(key, value, 1, 1000); }
+  void count(const char* key, double& value) { number(key, value, 1, 1e9); }
+  void part(const char* key, double& value) { number(key, value, 0, 1); }
+  void extra(const char* key, double& value) { number(key, value, 0, 1000); }
+  // Higher ones leave the range of a double.
+  void exponent(const char* key, double& value) { number(key, value, 1, 20); }
+  // A size of a tile.
+  void size(const char* key, int& value, int low = 1);
   template <class Kind>
   void quantity(const char* key, Quantity<Kind>& value) {
     double plain = value.value();

@@ -153,6 +153,24 @@ TEST(TimeModel, CalibratedGenerations) {
   EXPECT_FALSE(TimeModel(*find_device("t4")).calibrated(Dtype::fp16));
 }
 
+// In log: 1.3 times on a sister of the GPU of the fit, twice at other clocks than its data sheet's.
+TEST(TimeModel, RangesWidenAwayFromTheFittedGpu) {
+  const Op op = op_of(Elementwise{"gelu", 1 << 28, 1});
+  const auto width = [&](const Device& device) {
+    const Range<Seconds> time = TimeModel(device).estimate(op)->time;
+    return std::log(time.high / time.expected);
+  };
+  const Device h100 = *find_device("h100_sxm");
+  EXPECT_NEAR(width(*find_device("h200_sxm")) / width(h100), 1.3, 1e-6);
+  EXPECT_NEAR(TimeModel(*find_device("h200_sxm")).estimate(op)->unshared, 1 / std::sqrt(1.3), 1e-9);
+  EXPECT_EQ(TimeModel(h100).estimate(op)->unshared, 1);
+  Device slower = h100;
+  slower.time_model = R"({"pace": {"sm_clock": 1, "memory_clock": 0.99}})";
+  EXPECT_NEAR(width(slower) / width(h100), 2, 1e-6);
+  slower.time_model = R"({"pace": {"sm_clock": 0.99, "memory_clock": 1}})";
+  EXPECT_NEAR(width(slower) / width(h100), 2, 1e-6);
+}
+
 struct Change {
   const char* name;
   void (*apply)(Device&);

@@ -166,7 +166,7 @@ Model sam2(const Config& whole, const Request& request) {
   const auto nested = whole.child("vision_config");
   const Config& vision = nested ? *nested : whole;
   const Hiera net = read_hiera(vision, request, model);
-  if (whole.error()) return model;
+  if (whole.error()) return {};
   add_map_tower(
       request, [net](MapEmitter& out) { return emit_pyramid(out, net, emit_hiera(out, net)); },
       model);
@@ -260,7 +260,7 @@ Model depth_anything(const Config& config, const Request& request) {
   const auto backbone = config.child("backbone_config");
   if (!backbone || backbone->text("model_type", "dinov2") != "dinov2") {
     config.set_error("backbone_config: expected a dinov2 backbone");
-    return model;
+    return {};
   }
   DepthHead head;
   const Patches patches = read_patches(*backbone, 518, 14);
@@ -277,7 +277,7 @@ Model depth_anything(const Config& config, const Request& request) {
   if (!usable || head.hidden > kMaxWidth || head.fusion > kMaxWidth || head.fusion < 2 ||
       !is_list_of(config, "neck_hidden_sizes", head.widths, head.factors.size(), kMaxWidth)) {
     config.set_error("reassemble_factors or fusion_hidden_size is out of range");
-    return model;
+    return {};
   }
   Tower tower = dinov2_tower(*backbone, request, "backbone");
   tower.parts.push_back(Emission{[batch = request.batch, head](Emitter& out, const Value& value) {

@@ -68,7 +68,7 @@ Layer detr_layer(const Config& config, std::string_view of, std::int64_t width) 
 Model detr(const Config& config, const Request& request) {
   Model model;
   std::optional<ResNet> net = detr_backbone(config);
-  if (!net) return model;
+  if (!net) return {};
   net->image = read_image(config, request, 800, model);
   const std::int64_t width = config.size_or({"d_model"}, 256);
   const std::int64_t queries = config.size_or({"num_queries"}, 100);
@@ -86,7 +86,7 @@ Model detr(const Config& config, const Request& request) {
                      decoder_layers = config.size_or({"decoder_layers"}, 6);
   if (layers > kMaxBlocksOfStage || decoder_layers > kMaxBlocksOfStage) {
     config.set_error("encoder_layers or decoder_layers is out of range");
-    return model;
+    return {};
   }
   encoder.parts.push_back(
       Stack{"model.encoder.layers", width, repeat(detr_layer(config, "encoder", width), layers)});
@@ -261,7 +261,6 @@ Map emit_rt_detr(MapEmitter& net, const RtDetr& config) {
   queries = rt_feed_forward(net, queries, config.inner, config.decoder_activation);
   net.linear("class_embed", queries, config.labels);
   box_mlp(net, "bbox_embed", queries, config.width, 4, 3);
-  net.leave();
   return queries;
 }
 
@@ -291,7 +290,7 @@ std::optional<ResNet> rt_detr_backbone(const Config& config) {
 Model rt_detr(const Config& config, const Request& request) {
   Model model;
   const std::optional<ResNet> backbone = rt_detr_backbone(config);
-  if (!backbone) return model;
+  if (!backbone) return {};
   RtDetr net{.backbone = *backbone};
   net.backbone.image = read_image(config, request, 640, model);
   net.encoder_width = config.size_or({"encoder_hidden_dim"}, 256);
@@ -322,11 +321,11 @@ Model rt_detr(const Config& config, const Request& request) {
     config.set_error(
         "hidden_expansion, encoder_hidden_dim, encoder_layers, decoder_layers or "
         "num_feature_levels is out of range (3 levels are modelled)");
-    return model;
+    return {};
   }
   if (config.has("encode_proj_layers") && config.sizes("encode_proj_layers").size() != 1) {
     config.set_error("encode_proj_layers: expected one map, others are not modelled");
-    return model;
+    return {};
   }
   add_map_tower(
       request, [net](MapEmitter& out) { return emit_rt_detr(out, net); }, model);

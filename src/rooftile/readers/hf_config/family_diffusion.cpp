@@ -255,7 +255,7 @@ Model unet(const Config& config, const Request& request) {
   net.residual.groups = config.size_or({"norm_num_groups"}, 32);
   net.residual.activation = read_activation(config, {"act_fn"}, "silu");
   net.channels = read_channels(config, {320, 640, 1280, 1280}, net.residual.groups);
-  if (net.channels.empty()) return model;
+  if (net.channels.empty()) return {};
   const std::size_t blocks = net.channels.size();
   net.residual.time = 4 * net.channels.front();
   net.out_channels = config.size_or({"out_channels"}, 4);
@@ -280,7 +280,7 @@ Model unet(const Config& config, const Request& request) {
       config.set_error("layers_per_block or transformer_layers_per_block is out of range");
     }
   }
-  if (config.error()) return model;
+  if (config.error()) return {};
   add_map_tower(
       request, [net](MapEmitter& out) { return emit_unet(out, net); }, model);
   model.notes.push_back(denoising_note(request, net.sample.height,
@@ -374,7 +374,7 @@ Model autoencoder(const Config& config, const Request& request) {
   block_types(config, "down_block_types", {"DownEncoderBlock2D"}, net.channels.size());
   block_types(config, "up_block_types", {"UpDecoderBlock2D"}, net.channels.size());
   if (net.layers > 64) config.set_error("layers_per_block: expected at most 64");
-  if (config.error() || net.channels.empty()) return model;
+  if (config.error() || net.channels.empty()) return {};
   add_map_tower(
       request, [net](MapEmitter& out) { return emit_decoder(out, net, emit_encoder(out, net)); },
       model);

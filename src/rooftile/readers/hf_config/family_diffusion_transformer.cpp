@@ -221,7 +221,7 @@ Model flux(const Config& config, const Request& request) {
   net.text_width = net.width;
   net.norms_heads = net.rotary = true;
   if (config.size_or({"patch_size"}, 1) != 1) config.set_error("patch_size: expected 1");
-  if (config.error()) return model;
+  if (config.error()) return {};
   add_map_tower(
       request, [net](MapEmitter& out) { return emit_transformer(out, net); }, model);
   model.notes.push_back(fmt::format(
@@ -243,7 +243,7 @@ Model stable_diffusion_3(const Config& config, const Request& request) {
   net.text = {{}, config.size_or({"joint_attention_dim"}, 4096), 1, kTextTokens};
   net.text_width = config.size_or({"caption_projection_dim"}, 1152);
   net.pooled = config.size_or({"pooled_projection_dim"}, 2048);
-  net.out_channels = config.size_or({"out_channels"}, channels);
+  net.out_channels = config.size_or({"out_channels"}, 16);
   net.norms_heads = !config.text("qk_norm").empty();
   net.last_drops_text = true;
   net.dual.assign(static_cast<std::size_t>(net.layers), false);
@@ -256,7 +256,7 @@ Model stable_diffusion_3(const Config& config, const Request& request) {
   if (net.patch < 2 || net.patch > side) {
     config.set_error("patch_size: expected from 2 to sample_size");
   }
-  if (config.error()) return model;
+  if (config.error()) return {};
   add_map_tower(
       request, [net](MapEmitter& out) { return emit_transformer(out, net); }, model);
   model.notes.push_back(
@@ -363,7 +363,6 @@ ImageTransformer read_image_transformer(const Config& config, const Request& req
   const std::int64_t side = config.size_or({"sample_size"}, sample);
   net.image = {{}, config.size_or({"in_channels"}, 4), side, side};
   net.patch = config.size_or({"patch_size"}, 2);
-  net.out_channels = config.size_or({"out_channels"}, net.image.channels);
   net.bias = config.flag("attention_bias", true);
   if (net.patch > side) config.set_error("patch_size: expected at most sample_size");
   return net;
@@ -372,11 +371,12 @@ ImageTransformer read_image_transformer(const Config& config, const Request& req
 Model dit(const Config& config, const Request& request) {
   Model model;
   ImageTransformer net = read_image_transformer(config, request, 32);
+  net.out_channels = config.size_or({"out_channels"}, net.image.channels);
   net.classes = config.size_or({"num_embeds_ada_norm"}, 1000);
   if (config.text("norm_type", "ada_norm_zero") != "ada_norm_zero") {
     config.set_error("norm_type: expected ada_norm_zero");
   }
-  if (config.error()) return model;
+  if (config.error()) return {};
   add_map_tower(
       request, [net](MapEmitter& out) { return emit_dit(out, net); }, model);
   model.notes.push_back(denoising_note(request, net.image.height, ""));
@@ -387,6 +387,7 @@ Model pixart(const Config& config, const Request& request) {
   constexpr std::int64_t kCaptionTokens = 120;  // of PixArt-alpha's prompts
   Model model;
   ImageTransformer net = read_image_transformer(config, request, 128);
+  net.out_channels = config.size_or({"out_channels"}, 8);  // of the noise and of its variance
   net.caption_width = config.count_or({"caption_channels"}, 0);
   const std::int64_t memory = config.size_or({"cross_attention_dim"}, net.width);
   net.caption = {{}, net.caption_width > 0 ? net.caption_width : memory, 1, kCaptionTokens};
@@ -397,7 +398,7 @@ Model pixart(const Config& config, const Request& request) {
   if (config.text("norm_type", "ada_norm_single") != "ada_norm_single") {
     config.set_error("norm_type: expected ada_norm_single");
   }
-  if (config.error()) return model;
+  if (config.error()) return {};
   add_map_tower(
       request, [net](MapEmitter& out) { return emit_pixart(out, net); }, model);
   model.notes.push_back(denoising_note(request, net.image.height,

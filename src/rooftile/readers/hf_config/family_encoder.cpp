@@ -496,7 +496,7 @@ Model longformer(const Config& config, const Request& request) {
   if (windows.empty() ||
       (windows.size() > 1 && static_cast<std::int64_t>(windows.size()) != sizes.layers)) {
     config.set_error("attention_window: expected one size, or one for each layer");
-    return model;
+    return {};
   }
   std::vector<Layer> layers;
   for (std::int64_t index = 0; index < sizes.layers; ++index) {

@@ -140,7 +140,7 @@ Model phi3(const Config& config, const Request& request) {
 
 Model glm4(const Config& config, const Request& request) {
   Dense dense = read_dense(config);
-  set_bias(dense.attention, config.flag("attention_bias", false), false);
+  set_bias(dense.attention, config.flag("attention_bias", true), false);
   std::get<Mlp>(dense.layer.feed).fused = "gate_up_proj";
   if (request.model_type == "glm4") {
     dense.layer.placement = Placement::sandwich;

@@ -27,7 +27,7 @@ Model resnet(const Config& config, const Request& request) {
   ResNet net = read_resnet(config);
   net.path = "resnet";
   net.image = read_image(config, request, 224, model);
-  if (net.stages.size() == 0) return model;
+  if (net.stages.size() == 0) return {};
   const std::int64_t width = net.stages.widths.back();
   add_map_tower(
       request,
@@ -94,7 +94,7 @@ Model convnext(const Config& config, const Request& request) {
                      second,
                      !second && config.number("layer_scale_init_value").value_or(1e-6) > 0.0,
                      read_activation(config, {"hidden_act"}, "gelu")};
-  if (net.stages.size() == 0) return model;
+  if (net.stages.size() == 0) return {};
   const std::string prefix = request.model_type;
   add_map_tower(
       request, [net, prefix](MapEmitter& out) { return emit_convnext(out, net, prefix); }, model);
@@ -180,12 +180,12 @@ Model swin(const Config& config, const Request& request) {
   net.activation = read_activation(config, {"hidden_act"}, "gelu");
   if (!is_list_of(config, "depths", net.depths, net.heads.size(), kMaxBlocksOfStage) ||
       !is_list_of(config, "num_heads", net.heads, net.depths.size(), kMaxWidth)) {
-    return model;
+    return {};
   }
   if (net.width > kMaxWidth || net.window > 4096 || !(net.mlp_ratio > 0.0) ||
       net.mlp_ratio > 64.0) {
     config.set_error("embed_dim, window_size or mlp_ratio is out of range");
-    return model;
+    return {};
   }
   std::int64_t width = net.width;
   for (std::size_t stage = 0; stage < net.heads.size(); ++stage) {
@@ -290,7 +290,7 @@ Model segformer(const Config& config, const Request& request) {
       !is_list_of(config, "strides", net.strides, count, kMaxPatch) ||
       !is_list_of(config, "num_attention_heads", net.heads, count, kMaxPatch) ||
       !is_list_of(config, "mlp_ratios", net.ratios, count, kMaxPatch)) {
-    return model;
+    return {};
   }
   add_map_tower(
       request, [net](MapEmitter& out) { return emit_segformer(out, net); }, model);
@@ -383,10 +383,10 @@ Model sam(const Config& whole, const Request& request) {
   net.relative = config.flag("use_rel_pos", true);
   net.activation = read_activation(config, {"hidden_act"}, "gelu");
   config.divide("hidden_size", net.width, "num_attention_heads", net.heads);
-  if (net.width > kMaxWidth || net.inner < 1 || net.inner > 64 * kMaxWidth || net.window > 4096) {
+  if (net.width > kMaxWidth || net.inner < 1 || net.window > 4096) {
     config.set_error("hidden_size, mlp_dim or window_size is out of range");
   }
-  if (config.error()) return model;
+  if (config.error()) return {};
   add_map_tower(
       request, [net](MapEmitter& out) { return emit_sam(out, net); }, model);
   if (request.model_type == "sam") {

@@ -220,7 +220,7 @@ Model ernie4_5_moe(const Config& config, const Request& request) {
   Mlp dense = read_dense_mlp(config, "intermediate_size");
   dense.up_bias = dense.down_bias = bias;
   const std::int64_t interval = config.size_or({"moe_layer_interval"}, 1);
-  const std::int64_t first = config.count_or({"moe_layer_start_index"}, 0);
+  const std::int64_t first = config.count_or({"moe_layer_start_index"}, 1);
   const std::int64_t last = config.count_or({"moe_layer_end_index"}, sizes.layers - 1);
   std::vector<Layer> layers;
   for (std::int64_t index = 0; index < sizes.layers; ++index) {

@@ -182,7 +182,7 @@ Model wav2vec2(const Config& config, const Request& request) {
   Model model;
   const std::string& prefix = request.model_type;
   const std::vector<FeatureConv> convs = read_feature_convs(config);
-  if (convs.empty()) return model;
+  if (convs.empty()) return {};
   const std::int64_t samples = choose_samples(config, request, convs, model);
   const std::int64_t hidden = config.size({"hidden_size"});
   const bool stable = config.flag("do_stable_layer_norm", false);
@@ -190,7 +190,7 @@ Model wav2vec2(const Config& config, const Request& request) {
   tower.length = count_frames(convs, samples);
   if (tower.length < 1) {
     config.set_error("conv_kernel and conv_stride leave no frame of 10 s of audio");
-    return model;
+    return {};
   }
   model.sequence = tower.length;
   add_feature_extractor(config, request, convs, samples, prefix, tower.parts);

@@ -93,7 +93,7 @@ Model yolos(const Config& config, const Request& request) {
                      width = image.back() / patch;
   if (image.size() > 2 || height < 1 || width < 1 || height > 4096 || width > 4096) {
     config.set_error("image_size: expected one size or two, each from patch_size on");
-    return model;
+    return {};
   }
   const std::int64_t objects = config.size_or({"num_detection_tokens"}, 100);
   Conv conv = patch_embedding("vit.embeddings.patch_embeddings.projection", request.batch,
@@ -309,7 +309,7 @@ Model blip(const Config& config, const Request& request) {
     config.set_error(
         "a blip config is read for BlipForConditionalGeneration, with \"text_config\" and "
         "\"vision_config\"");
-    return model;
+    return {};
   }
   Tower image = blip_vision_tower(*vision, request);
   const VisionSizes sizes = read_vision_sizes(*text, {768, 12, 8, 3072});
@@ -377,7 +377,7 @@ Model clip(const Config& config, const Request& request) {
   const auto text = config.child("text_config"), vision = config.child("vision_config");
   if (!text || !vision) {
     config.set_error("a clip config needs \"text_config\" and \"vision_config\"");
-    return model;
+    return {};
   }
   const std::int64_t projection = config.size_or({"projection_dim"}, 512);
   Tower vision_tower = clip_vision_tower_of(*vision, request);
@@ -467,7 +467,7 @@ Model siglip(const Config& config, const Request& request) {
   const auto text = config.child("text_config"), vision = config.child("vision_config");
   if (!text || !vision) {
     config.set_error("a siglip config needs \"text_config\" and \"vision_config\"");
-    return model;
+    return {};
   }
   if (request.architecture_has("ImageClassification")) {
     const std::int64_t hidden = hidden_of(*vision, 768);

@@ -373,6 +373,185 @@ TEST(HfConfig, OnlySamplingIsGuided) {
   }
 }
 
+std::string llama_with(const std::string& members) {
+  return R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64,
+      "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96,
+      "vocab_size": 100)" +
+         (members.empty() ? "" : ", " + members) + "}";
+}
+
+TEST(HfConfig, DtypesAreNamedAsInPyTorch) {
+  const std::pair<const char*, Dtype> cases[] = {
+      {R"("torch_dtype": "bfloat16")", Dtype::bf16},
+      {R"("dtype": "torch.bfloat16")", Dtype::bf16},
+      {R"("torch_dtype": "float16")", Dtype::fp16},
+      {R"("torch_dtype": "torch.half")", Dtype::fp16},
+      {R"("torch_dtype": "float32")", Dtype::fp32},
+      {R"("torch_dtype": "float")", Dtype::fp32},
+      {R"("torch_dtype": "float32", "dtype": "float16")", Dtype::fp16},
+      {R"("torch_dtype": "float16", "dtype": "")", Dtype::fp16}};
+  for (const auto& [stated, dtype] : cases) {
+    const Workload workload = read_config(llama_with(stated));
+    EXPECT_EQ(find_op(workload, "lm_head").dtypes, Dtypes(dtype)) << stated;
+    EXPECT_THAT(workload.notes, testing::Not(testing::Contains(HasSubstr("assumed; set it with "
+                                                                         "--dtype"))))
+        << stated;
+  }
+}
+
+// Quantized models run their other layers in 16 bits.
+TEST(HfConfig, DtypesThatAreNotStatedAreAssumed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "the config states no dtype: fp32 assumed; set it with --dtype"},
+      {R"("torch_dtype": "int8")", "dtype 'int8' is not known: fp32 assumed; set it with --dtype"},
+      {R"("torch_dtype": "auto", "quantization_config": {"quant_method": "fp8"})",
+       "dtype 'auto' is not known: bf16 assumed; set it with --dtype"},
+      {R"("quantization_config": {"quant_method": "fp8"})",
+       "the config states no dtype: bf16 assumed; set it with --dtype"}};
+  for (const auto& [stated, note] : cases) {
+    EXPECT_THAT(read_config(llama_with(stated)).notes, testing::Contains(note)) << stated;
+  }
+}
+
+// What only the whole states is that of its text model; what both state is the text model's.
+TEST(HfConfig, TheTextModelTakesWhatTheWholeStates) {
+  const auto nested = [](const std::string& whole, const std::string& text) {
+    return read_config(R"({"model_type": "foo", "architectures": ["FooForCausalLM"])" + whole +
+                       R"(, "text_config": )" + llama_with(text) + "}");
+  };
+  const auto dtypes = [](const Workload& workload) { return find_op(workload, "lm_head").dtypes; };
+  EXPECT_EQ(dtypes(nested(R"(, "torch_dtype": "float16")", "")), Dtypes(Dtype::fp16));
+  EXPECT_EQ(dtypes(nested(R"(, "dtype": "float16")", R"("dtype": null)")), Dtypes(Dtype::fp16));
+  EXPECT_EQ(dtypes(nested(R"(, "dtype": "float16")", R"("dtype": "bfloat16")")),
+            Dtypes(Dtype::bf16));
+  const std::int64_t head = 100 * 64;
+  EXPECT_EQ(*nested("", "").parameters - *nested(R"(, "tie_word_embeddings": true)", "").parameters,
+            head);
+  EXPECT_EQ(
+      nested(R"(, "tie_word_embeddings": true)", R"("tie_word_embeddings": false)").parameters,
+      nested("", "").parameters);
+}
+
+TEST(HfConfig, TowersBesideTheTextModelAreNamed) {
+  const auto whole = [](const std::string& members, const ReadOptions& options = {}) {
+    return read_config(R"({"model_type": "foo", "architectures": ["FooForCausalLM"], )" + members +
+                           R"(, "text_config": )" + llama_with("") + "}",
+                       options);
+  };
+  const std::string vision = R"("vision_config": {"model_type": "siglip_vision_model",
+      "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96,
+      "image_size": 32, "patch_size": 8})";
+  EXPECT_EQ(whole(R"("audio_config": {})").skipped.at("audio tower"), 1);
+  EXPECT_EQ(whole(R"("vision_config": {})").skipped.at("vision tower"), 1);
+  EXPECT_EQ(whole(vision).skipped.at("multimodal projector"), 1);
+  EXPECT_EQ(whole(vision).skipped.count("vision tower"), 0U);
+  EXPECT_EQ(dims(whole(vision), "vision_model.encoder.layers.{0-1}.self_attn.attention"),
+            "batch=1 heads=4 q=16 d=16");
+  // A step of decoding has the weights of the towers, and does not run them.
+  const std::string left_out = "a decode step does not run the towers for images and sound";
+  const Workload step = whole(vision, decoding(1, 8));
+  EXPECT_EQ(step.parameters, whole(vision).parameters);
+  EXPECT_THAT(step.notes, testing::Contains(left_out));
+  EXPECT_TRUE(step.skipped.empty());
+  const auto without = testing::Contains(left_out + ", which are not among the parameters either");
+  EXPECT_THAT(whole(R"("audio_config": {})", decoding(1, 8)).notes, without);
+  EXPECT_THAT(whole(R"("vision_config": {})", decoding(1, 8)).notes, without);
+  EXPECT_THAT(whole(R"("other": {})", decoding(1, 8)).notes,
+              testing::Not(testing::Contains(HasSubstr("towers for images"))));
+}
+
+TEST(HfConfig, ALengthWithoutEffectIsSaid) {
+  const char* vit = R"({"model_type": "vit", "architectures": ["ViTModel"], "hidden_size": 64,
+      "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96, "image_size": 32,
+      "patch_size": 8})";
+  for (const std::int64_t length : {1, 2, 64}) {
+    const Workload workload = read_config(vit, with(1, length));
+    EXPECT_THAT(workload.unused_options, ElementsAre("--seq"));
+    EXPECT_THAT(workload.notes,
+                testing::Contains(fmt::format(
+                    "the model has no sequence length to set, --seq {} has no effect", length)));
+    EXPECT_THAT(read_config(kGpt2, with(1, length)).unused_options, testing::IsEmpty());
+  }
+}
+
+// What is nested too deeply is refused at its beginning.
+TEST(HfConfig, FilesOf16MiBAreReadAtMost) {
+  const TemporaryFolder folder;
+  const auto read = [&](std::size_t bytes) {
+    std::string text(100, '[');
+    text.resize(bytes, ' ');
+    const auto workload = hf_config_reader.read(folder.write("config.json", text), {});
+    return workload ? std::string("read") : workload.error().message;
+  };
+  EXPECT_EQ(read(std::size_t{16} << 20), "JSON nested deeper than 64 levels");
+  EXPECT_EQ(read((std::size_t{16} << 20) + 1), "larger than 16 MiB, too large for a model config");
+}
+
+TEST(HfConfig, LabelsAreCountedOrStated) {
+  const auto labels = [](const std::string& members) {
+    const Workload workload = read_config(
+        R"({"model_type": "vit", "architectures": ["ViTForImageClassification"], "hidden_size": 64,
+            "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96)" +
+        members + "}");
+    return std::get<Gemm>(find_op(workload, "classifier").body).n;
+  };
+  EXPECT_EQ(labels(""), 2);
+  EXPECT_EQ(labels(R"(, "num_labels": 7)"), 7);
+  EXPECT_EQ(labels(R"(, "_num_labels": 7)"), 7);
+  EXPECT_EQ(labels(R"(, "id2label": {"0": "a"}, "num_labels": 7)"), 1);
+  EXPECT_EQ(labels(R"(, "id2label": {}, "num_labels": 7)"), 7);
+}
+
+TEST(HfConfig, ActivationsHaveOneName) {
+  const auto activation = [](const std::string& name) {
+    const Workload workload = read_config(llama_with(R"("hidden_act": ")" + name + "\""));
+    return std::get<Elementwise>(find_op(workload, "model.layers.{0-1}.mlp.activation").body).fn;
+  };
+  EXPECT_EQ(activation("silu"), "silu");
+  EXPECT_EQ(activation("swish"), "silu");
+  EXPECT_EQ(activation("gelu_pytorch_tanh"), "gelu");
+  EXPECT_EQ(activation("relu2"), "relu2");
+  EXPECT_EQ(activation("a_z09"), "a_z09");
+  EXPECT_EQ(activation(std::string(32, 'a')), std::string(32, 'a'));
+  for (const std::string& name :
+       {std::string(33, 'a'), std::string(), std::string("ReLU"), std::string("a b"),
+        std::string("a/b"), std::string("a:b"), std::string("a`"), std::string("a{")}) {
+    EXPECT_EQ(activation(name), "activation") << name;
+  }
+}
+
+TEST(HfConfig, ModulesForSeveralTokensAreLeftOut) {
+  for (const char* key : {"num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers"}) {
+    const Workload workload = read_config(llama_with(fmt::format("\"{}\": 2", key)));
+    EXPECT_EQ(workload.skipped.at("multi-token prediction module"), 2) << key;
+  }
+  EXPECT_TRUE(read_config(llama_with("")).skipped.empty());
+}
+
+// Training takes the logits of every position.
+TEST(HfConfig, TrainingComputesAllLogits) {
+  ReadOptions options = with(2, 16);
+  EXPECT_EQ(dims(read_config(llama_with(""), options), "lm_head"), "m=2 n=100 k=64");
+  options.mode = Mode::training;
+  EXPECT_EQ(dims(read_config(llama_with(""), options), "lm_head"), "m=32 n=100 k=64");
+}
+
+// Two layers of 4·64² + 3·64·96 weights that are quantized; 100·64 each of the embedding and of the
+// output layer, and 5·64 of norms that are not. NVFP4 has a scale of a byte for 16 weights.
+TEST(HfConfig, WeightsTakeTheBytesOfTheirPrecision) {
+  const auto bytes = [](const std::string& algorithm) {
+    return read_config(
+               llama_with(R"("dtype": "bfloat16", "quantization_config": {"quant_algo": ")" +
+                          algorithm + "\"}"))
+        .weight_bytes;
+  };
+  const double quantized = 2 * (4 * 64 * 64 + 3 * 64 * 96), others = 2 * 100 * 64 + 5 * 64;
+  EXPECT_EQ(bytes("FP8"), quantized + 2 * others);
+  EXPECT_EQ(bytes("W4A16"), quantized / 2 + 2 * others);
+  EXPECT_EQ(bytes("NVFP4"), quantized * (0.5 + 1.0 / 16) + 2 * others);
+  EXPECT_EQ(read_config(llama_with("")).weight_bytes, std::nullopt);
+}
+
 // What --dtype says needs no assumption.
 TEST(HfConfig, AGivenDtypeIsNotAssumed) {
   const char* config =
@@ -428,6 +607,35 @@ TEST(HfConfig, QuantizationIsReadFromTheFileNextToTheConfig) {
             "kv_cache_quant_algo": "FP8", "group_size": 16, "exclude_modules": ["lm_head"]}})";
   EXPECT_EQ(dtypes(), Dtypes(Dtype::fp4, Dtype::fp4, Dtype::bf16));
   std::filesystem::remove_all(folder);
+}
+
+// The file next to what is no model changes nothing.
+TEST(HfConfig, QuantizationNextToAListIsNotRead) {
+  const TemporaryFolder folder;
+  folder.write("hf_quant_config.json", R"({"quantization": {"quant_algo": "FP8"}})");
+  for (const char* text : {"[1]", "1", "\"x\"", "null"}) {
+    const auto refused = hf_config_reader.read(folder.write("config.json", text), {});
+    ASSERT_FALSE(refused) << text;
+    EXPECT_THAT(refused.error().message, HasSubstr("not a model config (an object)")) << text;
+  }
+}
+
+// What the config itself says of its weights wins; what is no description is none.
+TEST(HfConfig, QuantizationOfTheConfigWinsOverTheFileNextToIt) {
+  const TemporaryFolder folder;
+  std::string config = kLlama8b;
+  const auto dtypes = [&] {
+    const auto workload = hf_config_reader.read(folder.write("config.json", config), {});
+    EXPECT_TRUE(workload) << to_string(workload.error());
+    return workload ? find_op(*workload, "model.layers.{0-31}.mlp.up_proj").dtypes : Dtypes();
+  };
+  for (const char* other : {"[]", "{", "{}", R"({"quantization": 1})"}) {
+    folder.write("hf_quant_config.json", other);
+    EXPECT_EQ(dtypes(), Dtypes(Dtype::bf16)) << other;
+  }
+  folder.write("hf_quant_config.json", R"({"quantization": {"quant_algo": "NVFP4"}})");
+  config.insert(1, R"("quantization_config": {"quant_method": "fp8"}, )");
+  EXPECT_EQ(dtypes(), Dtypes(Dtype::fp8, Dtype::fp8, Dtype::bf16));
 }
 
 TEST(HfConfig, ANameOfANarrowFormatWithoutQuantizationIsSaid) {
@@ -616,6 +824,21 @@ TEST(HfConfig, RefusesImpossibleOptions) {
   EXPECT_EQ(workload.error().where, "config.json");
 }
 
+TEST(HfConfig, RecognisesConfigsByTheirKeys) {
+  for (const std::string key :
+       {"model_type", "architectures", "_class_name", "quant_algo", "exclude_modules",
+        "num_hidden_layers", "transformers_version", "id2label", "text_config", "vision_config"}) {
+    EXPECT_TRUE(hf_config_reader.recognises("a.json", "{\"" + key + "\": 1}")) << key;
+    EXPECT_FALSE(hf_config_reader.recognises("a.json", "{\"a_" + key + "\": 1}")) << key;
+  }
+}
+
+// A mark of the byte order in front is none of the text.
+TEST(HfConfig, ReadsTextWithAByteOrderMark) {
+  EXPECT_EQ(message_of("\xEF\xBB\xBF{\"model_type\": \"vit\"}"), "it was read");
+  EXPECT_THAT(message_of("\xEF\xBB{\"model_type\": \"vit\"}"), HasSubstr("not valid JSON"));
+}
+
 struct Recognition {
   const char* path;
   const char* head;
@@ -635,6 +858,14 @@ TEST(HfConfig, RecognisesConfigsOnly) {
       {"report.json", "{\"$schema\": \"sarif\"}", false},
       {"data.json", "{\"a\": 1}", false},
       {"config.json", "gemm a m=1 n=1 k=1", false},
+      {"my_CONFIG.JSON", "{", true},
+      {"config.txt", "{", false},
+      {"configs/a.json", "{", false},
+      {"a.json", "\xEF\xBB\xBF {\"model_type\": 1", true},
+      {"a.json", "[{\"model_type\": 1", false},
+      {"config.json", "{\"ph\": 1", false},
+      {"config.json", "{\"schemaVersion\": 1", false},
+      {"config.json", "", false},
       {"-", "{\"model_type\": \"llama\"}", true}};
   for (const Recognition& c : cases) {
     EXPECT_EQ(hf_config_reader.recognises(c.path, c.head), c.expected) << c.path << " " << c.head;

@@ -54,7 +54,9 @@ std::optional<std::string> not_a_diffusion_network(std::string_view class_name) 
 bool names_a_model(const nlohmann::json& object) {
   const auto given = [&](const char* key) {
     const auto entry = object.find(key);
-    return entry != object.end() && (entry->is_string() || entry->is_array()) && !entry->empty();
+    if (entry == object.end()) return false;
+    if (entry->is_string()) return !entry->get_ref<const std::string&>().empty();
+    return entry->is_array() && !entry->empty();
   };
   return given("model_type") || given("architectures");
 }

@@ -61,9 +61,7 @@ void add_map_tower(const Request& request, EmitMap emit, Model& model) {
   tower.parts.push_back(
       Emission{[batch = request.batch, emit = std::move(emit)](Emitter& out, const Value&) {
         MapEmitter maps(out, batch);
-        Value result = emit(maps).value;
-        maps.leave();
-        return result;
+        return emit(maps).value;
       }});
   model.towers.push_back(std::move(tower));
 }

@@ -105,7 +105,7 @@ bool any_ancestor(std::string_view module, Found found) {
 std::optional<std::string_view> narrow_format_in_name(std::string_view name) {
   const std::string words = lower(name);
   const auto is_letter = [&](std::size_t at) {
-    return at < words.size() && std::isalnum(static_cast<unsigned char>(words[at])) != 0;
+    return std::isalnum(static_cast<unsigned char>(words[at])) != 0;  // its end is no letter
   };
   for (const std::string_view format : {"NVFP4", "MXFP4", "FP8"}) {
     const std::string word = lower(format);
@@ -142,7 +142,7 @@ namespace {
 // The alternatives of the first (a|b) in the text, one text each.
 std::vector<std::string> expand_group(std::string_view text) {
   const std::size_t open = text.find('('), close = text.find(')');
-  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return {};
+  if (close == std::string_view::npos || close < open) return {};  // or none opens
   std::vector<std::string> expanded;
   for (const std::string_view choice : split(text.substr(open + 1, close - open - 1), '|')) {
     expanded.push_back(fmt::format("{}{}{}", text.substr(0, open), choice, text.substr(close + 1)));

@@ -18,6 +18,7 @@
 #include "rooftile/formats/kineto/json_values.h"
 #include "rooftile/formats/kineto/kineto_stream.h"
 #include "rooftile/readers/kineto/arguments.h"
+#include "rooftile/readers/kineto/kineto_reader.h"
 #include "rooftile/readers/reader.h"
 #include "rooftile/workload/precision.h"
 #include "rooftile/workload/validate.h"
@@ -355,7 +356,7 @@ Result<Workload> read_capture(const std::string& path, const ReadOptions& option
 
 bool is_capture(std::string_view path, std::string_view head) {
   if (is_gzip(head)) {
-    const auto inside = read_text_head(std::string(path), 4096);
+    const auto inside = read_text_head(std::string(path), kTextHeadBytes);
     return inside && contains(*inside, kMark);
   }
   return trim(head).starts_with('{') && contains(head, kMark);

@@ -21,7 +21,7 @@ bool looks_like_trace(std::string_view text) {
   if (text.starts_with('[')) {
     const std::string_view inside = trim(text.substr(1));
     return inside.starts_with('[') ||
-           (inside.starts_with('{') && contains_any(inside.substr(0, 4096), {"\"ph\""}));
+           (inside.starts_with('{') && contains_any(inside.substr(0, kTextHeadBytes), {"\"ph\""}));
   }
   if (!text.starts_with('{')) return false;
   return contains_any(text, {"\"traceEvents\"", "\"deviceProperties\"", "\"distributedInfo\"",
@@ -35,7 +35,7 @@ bool is_kineto(std::string_view path, std::string_view head) {
   const std::string_view text = trim(head);
   // No other reader reads gzip; what is inside decides between a trace and its refusal.
   if (is_gzip(head)) {
-    const auto inside = read_text_head(std::string(path), 4096);
+    const auto inside = read_text_head(std::string(path), kTextHeadBytes);
     return inside && (trim(*inside).starts_with('{') || trim(*inside).starts_with('['));
   }
   if (!text.starts_with('{') && !text.starts_with('[')) return false;

@@ -1,6 +1,7 @@
 // Reads traces of PyTorch's profiler (Kineto, Chrome trace JSON), plain or gzip.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -9,6 +10,9 @@
 #include "rooftile/workload/timeline.h"
 
 namespace rooftile {
+
+// What is read of a file's text to recognise it.
+inline constexpr std::size_t kTextHeadBytes = 4096;
 
 // Whether a file is a trace, or something that is easily taken for one and that read_kineto refuses
 // by name. `head`: its first bytes (up to 4 KiB) as they are in the file.

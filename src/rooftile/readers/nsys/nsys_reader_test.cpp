@@ -121,11 +121,21 @@ TEST(NsysReader, ReadsCopiesAndFills) {
       {"1,1,2", {CopyKind::host_to_device, false, 4096}, "Memcpy HtoD"},
       {"2,2,0", {CopyKind::device_to_host, true, 4096}, "Memcpy DtoH"},
       {"2,NULL,NULL", {CopyKind::device_to_host, false, 4096}, "Memcpy DtoH"},
+      {"0,2,2", {CopyKind::unknown, false, 4096}, "Memcpy"},
+      {"3,1,4", {CopyKind::host_to_device, false, 4096}, "Memcpy HtoD"},
+      {"4,4,1", {CopyKind::device_to_host, false, 4096}, "Memcpy DtoH"},
+      {"5,4,4", {CopyKind::device_to_device, false, 4096}, "Memcpy DtoD"},
+      {"6,4,2", {CopyKind::device_to_device, false, 4096}, "Memcpy DtoD"},
+      {"7,2,4", {CopyKind::device_to_device, false, 4096}, "Memcpy DtoD"},
       {"8,2,2", {CopyKind::device_to_device, false, 4096}, "Memcpy DtoD"},
+      {"9,1,0", {CopyKind::host_to_host, true, 4096}, "Memcpy HtoH"},
       {"10,2,2", {CopyKind::peer_to_peer, false, 4096}, "Memcpy PtoP"},
       {"11,NULL,NULL", {CopyKind::migration_to_device, false, 4096}, "Migration HtoD"},
       {"12,NULL,NULL", {CopyKind::migration_to_host, false, 4096}, "Migration DtoH"},
-      {"99,7,7", {CopyKind::unknown, false, 4096}, "Memcpy"}};
+      {"13,2,2", {CopyKind::device_to_device, false, 4096}, "Memcpy DtoD"},
+      {"14,2,2", {CopyKind::unknown, false, 4096}, "Memcpy"},
+      {"99,7,7", {CopyKind::unknown, false, 4096}, "Memcpy"},
+      {"-1,2,2", {CopyKind::unknown, false, 4096}, "Memcpy"}};
   std::string sql = empty_export() +
                     "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY(start, end, deviceId, streamId,"
                     "correlationId, globalPid, bytes, copyKind, srcKind, dstKind);"
@@ -145,6 +155,76 @@ TEST(NsysReader, ReadsCopiesAndFills) {
   }
   EXPECT_EQ(timeline.gpu.kind[cases.size()], GpuKind::fill);
   EXPECT_EQ(timeline.copies[timeline.gpu.details[cases.size()]].bytes, 512U);
+  EXPECT_EQ(timeline.strings[timeline.gpu.name[cases.size()]], "Memset");
+}
+
+TEST(NsysReader, CountsEventsWithImpossibleTimes) {
+  const std::string columns = "(start, end, deviceId, streamId, correlationId, globalPid)";
+  const Timeline timeline = timeline_of(with_ids(
+      empty_export() + kernel_sql("20,10,0,7,42,$P") + "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY" +
+      columns +
+      ";INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES(9,5,0,7,1,$P),(9,4,0,7,1,$P);"
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET" +
+      columns +
+      ";INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES(9,5,0,7,1,$P),(9,4,0,7,1,$P),"
+      "(9,3,0,7,1,$P);"
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE" +
+      columns + ";INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES(9,5,0,7,1,$P);" +
+      std::string(kCallsSql) +
+      "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(9,5,0,$T,3,5,0,NULL);"
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION(start, end, globalPid, correlationId,"
+      "syncType); INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES(9,5,$P,3,3);"));
+  EXPECT_EQ(timeline.gpu.time.size() + timeline.calls.time.size(), 0U);
+  EXPECT_THAT(timeline.skipped, ElementsAre(Pair("CUDA calls with impossible times", 1),
+                                            Pair("CUDA graph runs with impossible times", 1),
+                                            Pair("copies with impossible times", 2),
+                                            Pair("fills with impossible times", 3),
+                                            Pair("kernels with impossible times", 1),
+                                            Pair("synchronizations with impossible times", 1)));
+}
+
+// No event of an export says which operator it belongs to.
+TEST(NsysReader, LeavesOpenWhatIsNotRecorded) {
+  const Timeline timeline = timeline_of(
+      with_ids(empty_export() + std::string(kCallsSql) + std::string(kRangesSql) +
+               kernel_sql("100,200,0,7,42,$P") +
+               "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(90,91,0,$T,42,3,0,NULL);"
+               "INSERT INTO NVTX_EVENTS VALUES(10,90,59,NULL,'aten::mm, seq = 4',$T,NULL,NULL);"));
+  ASSERT_EQ(timeline.gpu.time.size(), 1U);
+  ASSERT_EQ(timeline.calls.time.size(), 1U);
+  ASSERT_EQ(timeline.ops.time.size(), 1U);
+  EXPECT_EQ(timeline.gpu.external_id[0], 0U);
+  EXPECT_EQ(timeline.calls.external_id[0], 0U);
+  EXPECT_EQ(timeline.ops.external_id[0], 0U);
+  EXPECT_EQ(timeline.ops.arguments[0], 0U);
+  EXPECT_EQ(timeline.ops.stack[0], 0U);
+  EXPECT_EQ(timeline.ops.module[0], 0U);
+  EXPECT_EQ(timeline.ops.collective[0], 0U);
+  EXPECT_FALSE(timeline.has_shapes);
+}
+
+// What does not fit into 32 bits, or is negative, counts as not recorded.
+TEST(NsysReader, KeepsNumbersOf32Bits) {
+  struct Case {
+    const char* recorded;
+    std::uint32_t kept;
+  };
+  for (const Case& one : std::vector<Case>{
+           {"4294967295", 4294967295U}, {"4294967296", 0}, {"-1", 0}, {"NULL", 0}, {"1", 1}}) {
+    const Timeline timeline =
+        timeline_of(empty_export() + kernel_sql(fmt::format("100,200,0,7,{},$P", one.recorded)));
+    ASSERT_EQ(timeline.gpu.time.size(), 1U);
+    EXPECT_EQ(timeline.gpu.correlation[0], one.kept) << one.recorded;
+  }
+  const auto shared_bytes = [](const char* of_launch) {
+    const Timeline timeline = timeline_of(
+        empty_export() + kernel_sql("100,200,0,7,42,$P") +
+        fmt::format("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET dynamicSharedMemory={};", of_launch));
+    return timeline.launches[timeline.gpu.details[0]].shared_bytes;
+  };
+  EXPECT_EQ(shared_bytes("2048"), 3072U);
+  EXPECT_EQ(shared_bytes("4294966271"), 4294967295U);
+  EXPECT_EQ(shared_bytes("4294966272"), 0U);
 }
 
 TEST(NsysReader, ReadsRangesAlone) {
@@ -174,6 +254,41 @@ TEST(NsysReader, ReadsRangesAlone) {
       timeline.skipped,
       ElementsAre(Pair("NVTX marks", 1), Pair("NVTX ranges with impossible times", 1),
                   Pair("NVTX ranges without a name", 1), Pair("NVTX ranges without an end", 1)));
+}
+
+// ENUM_NSYS_EVENT_TYPE: marks of two kinds, ranges of four; the others name things.
+TEST(NsysReader, KnowsRangesByTheirTypes) {
+  const auto read = [](int type) {
+    return timeline_of(with_ids(
+        empty_export() + std::string(kRangesSql) +
+        fmt::format("INSERT INTO NVTX_EVENTS VALUES(1,2,{},NULL,'a',$T,NULL,NULL);", type)));
+  };
+  for (const int type : {59, 60, 70, 71}) EXPECT_EQ(read(type).ops.time.size(), 1U) << type;
+  for (const int type : {34, 65}) {
+    EXPECT_EQ(read(type).ops.time.size(), 0U) << type;
+    EXPECT_THAT(read(type).skipped, ElementsAre(Pair("NVTX marks", 1))) << type;
+  }
+  for (const int type : {33, 35, 58, 61, 64, 66, 69, 72, 75}) {
+    EXPECT_EQ(read(type).ops.time.size(), 0U) << type;
+    EXPECT_TRUE(read(type).skipped.empty()) << type;
+  }
+}
+
+// Sequence numbers are kept with one added, in 32 bits; 0 is none.
+TEST(NsysReader, KeepsSequenceNumbers) {
+  const auto kept = [](const char* sequence) {
+    const Timeline timeline = timeline_of(
+        with_ids(empty_export() + std::string(kRangesSql) +
+                 fmt::format("INSERT INTO NVTX_EVENTS VALUES(1,2,59,NULL,'aten::mm, seq = {}',"
+                             "$T,NULL,NULL);",
+                             sequence)));
+    return timeline.ops.sequence[0];
+  };
+  EXPECT_EQ(kept("0"), 1U);
+  EXPECT_EQ(kept("4294967294"), 4294967295U);
+  EXPECT_EQ(kept("4294967295"), 0U);
+  EXPECT_EQ(kept("9223372036854775807"), 0U);
+  EXPECT_EQ(kept("-1"), 0U);
 }
 
 // Two GPUs, which processes 10 and 11 both call 0 where `visible` says so.
@@ -321,12 +436,49 @@ TEST(NsysReader, TakesWaitsWhereCallsAreMissing) {
   const Timeline alone = timeline_of(with_ids(empty_export() + waits));
   ASSERT_EQ(alone.calls.time.size(), 1U);
   EXPECT_EQ(alone.strings[alone.calls.name[0]], "cudaStreamSynchronize");
+  EXPECT_EQ(alone.calls.correlation[0], 3U);
+  EXPECT_EQ(alone.calls.external_id[0], 0U);
   const Timeline both =
       timeline_of(with_ids(empty_export() + waits + std::string(kCallsSql) +
                            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(5,9,0,$T,3,5,0,NULL);"));
   ASSERT_EQ(both.calls.time.size(), 1U);
   EXPECT_EQ(both.strings[both.calls.name[0]], "cudaMemcpyAsync");
   EXPECT_TRUE(both.skipped.empty());
+}
+
+// ENUM_CUPTI_SYNC_TYPE.
+TEST(NsysReader, NamesWaitsByTheirKind) {
+  const std::pair<int, const char*> cases[] = {
+      {-1, "synchronization"},    {0, "synchronization"},       {1, "cudaEventSynchronize"},
+      {2, "cudaStreamWaitEvent"}, {3, "cudaStreamSynchronize"}, {4, "cudaDeviceSynchronize"},
+      {5, "synchronization"}};
+  for (const auto& [kind, name] : cases) {
+    const Timeline timeline = timeline_of(with_ids(
+        empty_export() +
+        fmt::format("CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION(start, end, globalPid, "
+                    "correlationId, syncType); INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION "
+                    "VALUES(5,9,$P,3,{});",
+                    kind)));
+    ASSERT_EQ(timeline.calls.time.size(), 1U);
+    EXPECT_EQ(timeline.strings[timeline.calls.name[0]], name) << kind;
+  }
+}
+
+// The most that a GPU is described with; what is negative is unknown.
+TEST(NsysReader, KeepsWhatGpusHaveInRange) {
+  const auto device = [](const char* values) {
+    return timeline_of(empty_export() +
+                       fmt::format("CREATE TABLE TARGET_INFO_GPU(id, name, totalMemory, smCount, "
+                                   "computeMajor, computeMinor);"
+                                   "INSERT INTO TARGET_INFO_GPU VALUES({});",
+                                   values))
+        .devices.front();
+  };
+  EXPECT_EQ(device("-1,'a',-1,-1,-1,-1"), (TraceDevice{0, "a", 0, 0, 0, 0}));
+  EXPECT_EQ(device("1073741825,'a',1,1048577,1001,1001"),
+            (TraceDevice{1 << 30, "a", 1, 1 << 20, 1000, 1000}));
+  EXPECT_EQ(device("1073741823,'a',1,1048575,999,999"),
+            (TraceDevice{(1 << 30) - 1, "a", 1, (1 << 20) - 1, 999, 999}));
 }
 
 TEST(NsysReader, CountsTablesOfOtherEvents) {
@@ -357,6 +509,53 @@ TEST(NsysReader, ReadsWhenThreadsSleep) {
   EXPECT_TRUE(timeline.skipped.empty());
 }
 
+TEST(NsysReader, CountsSleepFromAMillisecondOn) {
+  const auto sleeps = [](const char* name, const char* times) {
+    return timeline_of(
+               with_ids(empty_export() + std::string(kCallsSql) +
+                        "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(5,9,0,$T,3,5,0,NULL);"
+                        "CREATE TABLE OSRT_API(start, end, globalTid, nameId);" +
+                        fmt::format("INSERT INTO StringIds VALUES(901,'{}');"
+                                    "INSERT INTO OSRT_API VALUES({},$T,901);",
+                                    name, times)))
+        .sleeps.time.size();
+  };
+  EXPECT_EQ(sleeps("read", "100,1000100"), 1U);
+  EXPECT_EQ(sleeps("read", "100,1000099"), 0U);
+  EXPECT_EQ(sleeps("read", "0,1000000"), 1U);
+  EXPECT_EQ(sleeps("read", "-1,1000000"), 0U);
+  for (const char* name : {"accept",
+                           "accept4",
+                           "clock_nanosleep",
+                           "epoll_pwait",
+                           "epoll_wait",
+                           "nanosleep",
+                           "poll",
+                           "ppoll",
+                           "pselect",
+                           "pread",
+                           "pread64",
+                           "pthread_cond_clockwait",
+                           "pthread_join",
+                           "pthread_cond_timedwait",
+                           "pthread_cond_wait",
+                           "recv",
+                           "recvfrom",
+                           "recvmsg",
+                           "select",
+                           "sem_clockwait",
+                           "sem_timedwait",
+                           "sem_wait",
+                           "usleep",
+                           "sleep",
+                           "waitpid"}) {
+    EXPECT_EQ(sleeps(name, "100,1000100"), 1U) << name;
+  }
+  for (const char* name : {"write", "mmap", "ioctl", "open64"}) {
+    EXPECT_EQ(sleeps(name, "100,1000100"), 0U) << name;
+  }
+}
+
 TEST(NsysReader, ReadsWhatCuptiAndTheRecorderDid) {
   const Timeline timeline = timeline_of(with_ids(
       empty_export() + std::string(kCallsSql) +
@@ -382,6 +581,13 @@ TEST(NsysReader, ReadsTheRankFromTheEnvironment) {
   };
   for (const Case& one : std::vector<Case>{{"A=1;RANK=3;WORLD_SIZE=8", 3},
                                            {"SLURM_PROCID=1;SLURM_NTASKS=2;X=", 1},
+                                           {"OMPI_COMM_WORLD_RANK=0;OMPI_COMM_WORLD_SIZE=2", 0},
+                                           {"RANK=7;WORLD_SIZE=8", 7},
+                                           {"RANK=8;WORLD_SIZE=8", std::nullopt},
+                                           {"RANK=-1;WORLD_SIZE=8", std::nullopt},
+                                           {"RANK=3", std::nullopt},
+                                           {"WORLD_SIZE=8", std::nullopt},
+                                           {"RANK=9;WORLD_SIZE=8;SLURM_PROCID=1;SLURM_NTASKS=2", 1},
                                            {"RANK=0;WORLD_SIZE=1", std::nullopt},
                                            {"LOCAL_RANK=3;WORLD_SIZE=8", std::nullopt},
                                            {"RANK=9;WORLD_SIZE=8", std::nullopt},
@@ -455,7 +661,7 @@ TEST(NsysReader, ReadsCompressedExports) {
   const auto damaged = read(gzip_of(bytes, 0));
   ASSERT_TRUE(damaged) << to_string(damaged.error());
   EXPECT_EQ(damaged->front().gpu.time.size(), plain->front().gpu.time.size());
-  EXPECT_EQ(damaged->front().skipped.count("gzip data has a wrong checksum"), 1U);
+  EXPECT_EQ(damaged->front().skipped.at("gzip data has a wrong checksum"), 1);
   const auto other = read(gzip_of(database_bytes("CREATE TABLE users(a);"), 0));
   ASSERT_FALSE(other);
   EXPECT_THAT(other.error().message, HasSubstr("no export of Nsight Systems"));
@@ -467,6 +673,11 @@ TEST(NsysReader, SaysWhatIsNoExport) {
       error_of("CREATE TABLE users(a); CREATE TABLE orders(b);"),
       HasSubstr("run.sqlite: is an SQLite database, but no export of Nsight Systems: it has "
                 "'users', 'orders'"));
+  EXPECT_THAT(error_of("CREATE TABLE a(a); CREATE TABLE b(a); CREATE TABLE c(a);"
+                       "CREATE TABLE d(a);"),
+              testing::EndsWith("no export of Nsight Systems: it has 'a', 'b', 'c'"));
+  EXPECT_THAT(error_of("CREATE TABLE a(a); DROP TABLE a;"), testing::EndsWith("it has no tables"));
+  EXPECT_THAT(error_of("CREATE TABLE StringTable(a);"), HasSubstr("it has 'StringTable'"));
   EXPECT_THAT(error_of("CREATE TABLE StringTable(a);"
                        "CREATE TABLE CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL(b);"),
               HasSubstr("recording of nvprof"));

@@ -92,20 +92,18 @@ Outcome convert_projected_attention(Conversion& c, const Node& node) {
 Outcome convert_multi_head_attention(Conversion& c, const Node& node) {
   const auto q = c.input_shape(node, 0);
   const std::int64_t heads = int_attribute(node, "num_heads", 0);
-  if (!q || q->size() < 3 || !is_head_count(heads)) return Outcome::unknown_shape;
+  const auto k = c.input_shape(node, 1);
+  const auto v = c.input_shape(node, 2);
+  const bool has_shapes = q && q->size() >= 3 && (!k || k->size() >= 3) && (!v || v->size() >= 3);
+  if (!has_shapes || !is_head_count(heads)) return Outcome::unknown_shape;
   Attention attention;
   attention.batch = (*q)[0];
   attention.heads = attention.kv_heads = heads;
   attention.query_len = attention.kv_len = (*q)[1];
   attention.head_dim = attention.value_dim = q->size() == 5 ? (*q)[4] : (*q)[2] / heads;
   attention.causal = int_attribute(node, "unidirectional", 0) != 0;
-  if (const auto k = c.input_shape(node, 1)) {
-    attention.kv_len = k->size() == 4 ? (*k)[2] : (*k)[1];
-  }
-  if (const auto v = c.input_shape(node, 2)) {
-    attention.value_dim = v->size() == 4 ? (*v)[3] : (*v)[v->size() - 1] / heads;
-  }
-  const auto k = c.input_shape(node, 1);
+  if (k) attention.kv_len = k->size() == 4 ? (*k)[2] : (*k)[1];
+  if (v) attention.value_dim = v->size() == 4 ? (*v)[3] : v->back() / heads;
   const bool cross = k && k->size() == 4;  // keys of another sequence, complete already
   if (!cross) attention.kv_len += past_length(c, node, node.op == "MultiHeadAttention" ? 6 : 5);
   return add_attention(c, node, attention, c.dtype(c.input(node, 0)));

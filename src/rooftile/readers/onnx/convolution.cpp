@@ -97,7 +97,8 @@ Outcome add_conv(Conversion& c, const Node& node, Convolution conv, const Extent
   conv.dilation = attribute_or(node, "dilations", axes, 1);
   if (conv.transposed) conv.output_pad = attribute_or(node, "output_padding", axes, 0);
   if (is_sane(conv)) set_padding(node, output, conv);
-  conv.bias = c.input(node, bias_index) != nullptr;
+  // ConvInteger has zero points where Conv has its bias.
+  conv.bias = node.op != "ConvInteger" && c.input(node, bias_index) != nullptr;
   simplify(conv);
   const Dtypes dtypes = c.matrix_dtypes(node, 0, weight_index);
   // Integer kernels read packed channels; runtimes keep the tensors between them in that order.
@@ -124,8 +125,7 @@ Outcome convert_channels_first(Conversion& c, const Node& node, std::size_t weig
 }  // namespace
 
 Outcome convert_conv(Conversion& c, const Node& node) {
-  // ConvInteger has zero points where Conv has its bias.
-  return convert_channels_first(c, node, 1, node.op == "ConvInteger" ? 99 : 2);
+  return convert_channels_first(c, node, 1, 2);
 }
 
 // QLinearConv(x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, B)

@@ -44,9 +44,8 @@ class AttentionFinder {
 
   // Dropout in inference and casts, which the fused kernel does on the way.
   ValueId skip_down(ValueId id) {
-    for (int step = 0; step < kMaxSteps; ++step) {
-      const Index next = graph_.reader(id);
-      if (!graph_.is_any(next, {"Dropout", "Identity", "Cast"})) break;
+    for (Index next = graph_.reader(id); graph_.is_any(next, {"Dropout", "Identity", "Cast"});
+         next = graph_.reader(id)) {
       take(next);
       id = graph_.output(next);
     }
@@ -77,7 +76,8 @@ class AttentionFinder {
   bool find_scores() {
     ValueId id = graph_.input(softmax_, 0);
     Index above = graph_.producer(id);
-    for (int step = 0; step < kMaxSteps && graph_.is_any(above, {"Cast", "Identity"}); ++step) {
+    // What others read as well is no part of the call.
+    while (graph_.is_any(above, {"Cast", "Identity"}) && graph_.reader(id) >= 0) {
       take(above);
       id = graph_.input(above, 0);
       above = graph_.producer(id);
@@ -148,17 +148,16 @@ class AttentionFinder {
   // that splits off the heads.
   ValueId unwrap(ValueId id, Role role) {
     bool split = false, turned = role != Role::key;
-    for (int step = 0; step < kMaxSteps && graph_.reader(id) >= 0; ++step) {
+    for (bool first = true; graph_.reader(id) >= 0; first = false) {
       const Index above = graph_.producer(id);
-      if (above < 0) break;
-      const bool scale = role != Role::value && step == 0 && scales(above);
+      const bool scale = role != Role::value && first && scales(above);
       const bool turn = !turned && graph_.is(above, "Transpose") && swaps_last_two(perm_of(above));
-      const bool own = belongs_to_call(above) &&
-                       graph_.is_any(above, {"Transpose", "Reshape", "Expand", "Unsqueeze"});
+      const bool own = graph_.is_any(above, {"Transpose", "Reshape", "Expand", "Unsqueeze"}) &&
+                       belongs_to_call(above);
       const bool view = !split && (is_split(above) || unfolds_split(above));
       if (!scale && !turn && !own && !view) break;
       turned = turned || turn;
-      split = split || (!own && !turn && is_split(above));
+      split = split || (!own && is_split(above));
       take(above);
       id = graph_.input(above, scale && graph_.is_scalar(graph_.input(above, 0)) ? 1 : 0);
     }
@@ -225,8 +224,6 @@ class AttentionFinder {
     call_.writes = graph_.output(next);
   }
 
-  static constexpr int kMaxSteps =
-      8;  // a scale, two reorderings and their reshapes, heads repeated
   const PatternGraph& graph_;
   Index softmax_, scores_ = -1, values_ = -1;
   ValueId mask_ = kNoValue;

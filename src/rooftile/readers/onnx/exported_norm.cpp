@@ -66,7 +66,9 @@ class NormFinder {
     }
     const Index scaling = graph_.reader(root);
     if (!graph_.is(scaling, inverse ? "Mul" : "Div")) return false;
-    if (graph_.other_input(scaling, root) != x_) return false;
+    const bool scales_x =
+        inverse ? graph_.other_input(scaling, root) == x_ : graph_.input(scaling, 0) == x_;
+    if (!scales_x) return false;
     take(scaling);
     call_.writes = graph_.output(scaling);
     return true;

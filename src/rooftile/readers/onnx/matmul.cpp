@@ -76,7 +76,7 @@ std::optional<std::int32_t> find_bias_add(const Conversion& c, const Node& node,
   const std::int32_t next = c.sole_consumer(node.outputs[0]);
   if (next < 0) return {};
   const Node& add = c.node(next);
-  if (add.op != "Add" || !add.standard || add.inputs.size() != 2) return {};
+  if (add.op != "Add" || !add.standard) return {};
   const std::size_t other = add.inputs[0] == node.outputs[0] ? 1 : 0;
   if (!c.is_constant(add, other)) return {};
   const auto shape = c.input_shape(add, other);
@@ -118,8 +118,7 @@ Outcome convert_matmul(Conversion& c, const Node& node) {
   const bool bias = (node.op == "DynamicQuantizeMatMul" && c.input(node, 4) != nullptr) ||
                     (node.op == "MatMulIntegerToFloat" && c.input(node, 6) != nullptr) ||
                     (node.op == "GemmFastGelu" && c.input(node, 2) != nullptr);
-  const Outcome outcome = add_product(c, node, 0, 1, false, false, bias);
-  return outcome;
+  return add_product(c, node, 0, 1, false, false, bias);
 }
 
 Outcome convert_gemm(Conversion& c, const Node& node) {

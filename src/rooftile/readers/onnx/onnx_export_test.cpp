@@ -327,6 +327,102 @@ const ExportCase kExports[] = {
 INSTANTIATE_TEST_SUITE_P(All, OnnxExportedCall, testing::ValuesIn(kExports),
                          [](const auto& info) { return info.param.name; });
 
+// What strides express is a view in eager mode; what a product reads, or another order of elements,
+// is copied.
+TEST(OnnxExport, ViewsAndCopies) {
+  struct Case {
+    int opset;
+    const char *graph, *outline;
+  };
+  const Case cases[] = {
+      {17,
+       R"((float[1,8] x) => (float[4,8] y) <int64[2] s = {4,8}>
+       { e = Expand(x, s) y = Relu(e) })",
+       "elementwise fn=relu elements=32\n"},
+      {17,
+       R"((float[1,8] x) => (float[32] y) <int64[2] s = {4,8}, int64[1] f = {32}>
+       { e = Expand(x, s) r = Reshape(e, f) y = Relu(r) })",
+       "other fn=expand bytes=160\n"
+       "elementwise fn=relu elements=32\n"},
+      {17,
+       R"((float[4,8] x, float[4,3] w) => (float[4,3] y) <int64[1] zero = {0}, int64[1] four =
+       {4}, int64[1] axis = {1}>
+       { a = Slice(x, zero, four, axis) y = MatMul(a, w) })",
+       "other fn=slice bytes=128\n"
+       "gemm m=4 n=3 k=4 layout=nn weight=activation\n"},
+      {17,
+       R"((float[4,8] x, float[2,3] w) => (float[8,3] y) <int64[1] zero = {0}, int64[1] four =
+       {4}, int64[1] axis = {1}, int64[2] f = {8,2}>
+       { a = Slice(x, zero, four, axis) r = Reshape(a, f) y = MatMul(r, w) })",
+       "other fn=slice bytes=128\n"
+       "gemm m=8 n=3 k=2 layout=nn weight=activation\n"},
+      {17,
+       R"((float[4,8,1] x) => (float[4,4] y) <int64[1] zero = {0}, int64[1] four = {4}, int64[1]
+       axis = {1}, int64[1] last = {2}>
+       { a = Slice(x, zero, four, axis) r = Squeeze(a, last) y = Relu(r) })",
+       "elementwise fn=relu elements=16\n"},
+      {18,
+       R"((float[4,8] x) => (float[4,4] y)
+       { a, b = Split<axis=1, num_outputs=2>(x) y = Mul(a, b) })",
+       "elementwise fn=mul elements=16 inputs=2\n"},
+      {18,
+       R"((float[4,8] x, float[4,3] w) => (float[4,3] y, float[4,4] z)
+       { a, b = Split<axis=1, num_outputs=2>(x) y = MatMul(a, w) z = Relu(b) })",
+       "other fn=split bytes=256\n"
+       "gemm m=4 n=3 k=4 layout=nn weight=activation\n"
+       "elementwise fn=relu elements=16\n"},
+      {17, R"((float[4,8] x) => (float[8] y) <int64 i = {1}> { a = Gather(x, i) y = Relu(a) })",
+       "elementwise fn=relu elements=8\n"},
+      {17,
+       R"((float[4,8] x) => (float[2,8] y) <int64[2] i = {1,2}>
+       { a = Gather(x, i) y = Relu(a) })",
+       "other fn=gather bytes=128\n"
+       "elementwise fn=relu elements=16\n"},
+      {17,
+       R"((float[4,8] x, float[4,8] z) => (float[4,16] y)
+       { a = Concat<axis=1>(x, z) y = Relu(a) })",
+       "other fn=concat bytes=512\n"
+       "elementwise fn=relu elements=64\n"},
+      {17,
+       R"((float[2,8,4,16] x, float[2,4,8,16] z) => (float[2,4,16,16] y)
+       { t = Transpose<perm=[0,2,1,3]>(x) y = Concat<axis=2>(t, z) })",
+       "other fn=concat bytes=16384\n"},
+      {17,
+       R"((float[2,8,4,16] x, float[2,4,16,3] w) => (float[2,4,8,3] y)
+       { t = Transpose<perm=[0,2,1,3]>(x) y = MatMul(t, w) })",
+       "layout elements=1024 perm=0x2x1x3\n"
+       "gemm m=8 n=3 k=16 batch=8 layout=nn weight=activation\n"},
+      {17,
+       R"((float[2,8,4,16] x, float[2,4,16,3] w) => (float[2,4,8,3] y, float[2,4,8,16] z)
+       { t = Transpose<perm=[0,2,1,3]>(x) y = MatMul(t, w) z = Relu(t) })",
+       "layout elements=1024 perm=0x2x1x3\n"
+       "gemm m=8 n=3 k=16 batch=8 layout=nn weight=activation\n"
+       "elementwise fn=relu elements=1024\n"},
+      {17,
+       R"((float[2,8,4,16] x) => (float[2,8,16,4] y)
+       { t = Transpose<perm=[0,1,3,2]>(x) y = Relu(t) })",
+       "layout elements=1024 perm=0x1x3x2\n"
+       "elementwise fn=relu elements=1024\n"},
+      {17, R"((float[2,8,4,16] x) => (float[2,4,8,16] y) { y = Transpose<perm=[0,2,1,3]>(x) })",
+       "layout elements=1024 perm=0x2x1x3\n"},
+      {23,
+       R"((float[2,8,5,16] q, float[2,8,7,16] k, float[2,8,7,16] v, float[16] g) =>
+       (float[2,5,8,16] y)
+       { a = Attention(q, k, v) t = Transpose<perm=[0,2,1,3]>(a) y = LayerNormalization(t, g) })",
+       "attention batch=2 heads=8 q=5 kv=7 d=16\n"
+       "norm fn=layer rows=80 cols=16\n"},
+      {23,
+       R"((float[2,8,5,16] q, float[2,8,7,16] k, float[2,8,7,16] v) => (float[8,2,5,16] y)
+       { a = Attention(q, k, v) t = Transpose<perm=[1,0,2,3]>(a) y = Relu(t) })",
+       "attention batch=2 heads=8 q=5 kv=7 d=16\n"
+       "layout elements=1280 perm=1x0x2x3\n"
+       "elementwise fn=relu elements=1280\n"},
+  };
+  for (const Case& c : cases) {
+    EXPECT_EQ(outline(read_export(c.graph, c.opset)), c.outline) << c.graph;
+  }
+}
+
 // The older exporter writes the cube of the tanh form as two products; a power is the model's.
 TEST(OnnxExport, WhatTheModelWritesOutIsNotedApart) {
   const auto workload = read_export(R"((float[4,8] x) => (float[4,8] y) <float c = {1.702}> {
@@ -417,6 +513,16 @@ TEST(OnnxExport, FoldedBatchNormIsPutBackInTraining) {
   EXPECT_EQ(inference->ops.size(), 2U);
   EXPECT_EQ(inference->parameters, 16 * 8 * 9 + 16);
   EXPECT_THAT(inference->notes, testing::Not(Contains(HasSubstr("folded"))));
+}
+
+// The norm reads and writes what the convolution writes, however its weights are stored.
+TEST(OnnxExport, AFoldedBatchNormHasTheTypesOfTheResult) {
+  onnx::ModelProto model = folded_norm();
+  model.mutable_graph()->mutable_initializer(0)->set_data_type(onnx::TensorProto::FLOAT16);
+  const Workload workload = read_training(model);
+  ASSERT_EQ(workload.ops.size(), 3U);
+  EXPECT_EQ(workload.ops[0].dtypes.weight, Dtype::fp16);
+  EXPECT_EQ(workload.ops[1].dtypes, Dtypes(Dtype::fp32));
 }
 
 // Weights that are computed, as with a weight norm, have a name of the operator too, but not the

@@ -17,9 +17,7 @@ bool recognises(std::string_view path, std::string_view head) {
 }
 
 onnx_format::DimensionChoices choices_of(const ReadOptions& options) {
-  std::optional<std::int64_t> seq = options.seq;
-  if (!seq && options.mode == Mode::decode) seq = 1;
-  return {options.batch, seq, options.past, options.dims, options.shapes};
+  return {options.batch, options.seq, options.past, options.dims, options.shapes};
 }
 
 Workload convert(const onnx_format::Graph& graph, const std::string& name, Mode mode) {

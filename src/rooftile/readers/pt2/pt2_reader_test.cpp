@@ -11,6 +11,7 @@ namespace rooftile {
 namespace {
 
 using namespace pt2_test;
+using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -105,6 +106,35 @@ TEST(Pt2, ModulePathsAreWrittenPlainly) {
     program.call("torch.ops.aten.relu.default", {{"self", tensor("x")}}, "y",
                  {{"nn_module_stack", stack}});
     EXPECT_EQ(read(program).ops.at(0).name, name) << stack;
+  }
+}
+
+// 300 bytes, and no half of a character.
+TEST(Pt2, LongModulePathsAreCut) {
+  const auto name = [](const std::string& module) {
+    ProgramMaker program;
+    program.input("x", sizes({4, 8})).value("y", sizes({4, 8}));
+    program.call("torch.ops.aten.relu.default", {{"self", tensor("x")}}, "y",
+                 {{"nn_module_stack", "a," + module + ",torch.nn.Linear"}});
+    return read(program).ops.at(0).source.module;
+  };
+  const std::string most(300, 'a');
+  EXPECT_EQ(name(most), most);
+  EXPECT_EQ(name(most + "a"), most);
+  EXPECT_EQ(name(std::string(298, 'a') + "\u00e9"), std::string(298, 'a') + "\u00e9");
+  EXPECT_EQ(name(std::string(299, 'a') + "\u00e9"), std::string(299, 'a'));
+  EXPECT_EQ(name("a\x1f\x7f\tb"), "a???b");
+}
+
+TEST(Pt2, ElementTypesAreThoseOfTheSchema) {
+  const std::pair<int, const char*> cases[] = {
+      {6, "fp16"}, {7, "fp32"}, {13, "bf16"}, {29, "fp8"}, {30, "fp8"}};
+  for (const auto& [type, dtype] : cases) {
+    ProgramMaker program;
+    program.input("x", sizes({4, 8}), type).value("y", sizes({4, 8}), type);
+    program.call("torch.ops.aten.neg.default", {{"self", tensor("x")}}, "y");
+    EXPECT_THAT(lines(read(program)), ElementsAre(HasSubstr(std::string(" x ") + dtype + " fn=")))
+        << type;
   }
 }
 
@@ -240,6 +270,34 @@ TEST(Pt2, SymbolicSizesTakeTheHintUntilTheUserSaysOtherwise) {
                        "1024)"));
 }
 
+TEST(Pt2, SizesAskedForLieInTheRangeOfTheExport) {
+  const auto outside = [](std::int64_t length) {
+    const std::string notes =
+        testing::PrintToString(read(symbolic_program(), {.dims = {{"s1", length}}}).notes);
+    return notes.find("is outside of the sizes that the export allows (2 to 1024)") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(outside(1));
+  EXPECT_FALSE(outside(2));
+  EXPECT_FALSE(outside(1024));
+  EXPECT_TRUE(outside(1025));
+}
+
+// Eight of nine sizes; a length counts positions where the first input is a table of integers.
+TEST(Pt2, SomeOfManySizesAreShown) {
+  ProgramMaker program;
+  for (int at = 0; at < 9; ++at) {
+    const std::string name = "x" + std::to_string(at);
+    program.input(name, Json::array({size("s" + std::to_string(at), 4), size(8)}));
+    program.call("torch.ops.aten.neg.default", {{"self", tensor(name)}}, name);
+  }
+  const Workload workload = read(program);
+  EXPECT_THAT(workload.notes, ElementsAre(AllOf(HasSubstr("s7 = 4 (size 0 of x7); set them"),
+                                                testing::Not(HasSubstr("s8")))));
+  EXPECT_EQ(workload.batch, 4);
+  EXPECT_EQ(workload.sequence, std::nullopt);
+}
+
 TEST(Pt2, AFixedBatchIsNotChanged) {
   const Workload fixed = read(linear_program(), {.batch = 8});
   EXPECT_THAT(fixed.unused_options, ElementsAre("--batch"));
@@ -313,6 +371,34 @@ TEST(Pt2, WrappedGraphsRunInPlace) {
   ASSERT_EQ(workload.ops.size(), 2);
   EXPECT_THAT(workload.ops[0].inputs, ElementsAre("x"));
   EXPECT_EQ(workload.ops[0].outputs, workload.ops[1].inputs);
+}
+
+// Of a graph that is run with other inputs than it has, those behind the last pair are its own.
+TEST(Pt2, InputsOfGraphsWithinAreThoseInTheirPlace) {
+  const auto added = [](int of_graph, int given) {
+    ProgramMaker outer, inner;
+    inner.value("i0", sizes({4, 8})).value("i1", sizes({4, 8})).value("o", sizes({4, 8}));
+    inner.call("torch.ops.aten.add.Tensor", {{"self", tensor("i0")}, {"other", tensor("i1")}}, "o");
+    Json graph = inner.graph();
+    for (int at = 0; at < of_graph; ++at) {
+      graph["inputs"].push_back(tensor("i" + std::to_string(at)));
+    }
+    graph["outputs"].push_back(tensor("o"));
+    std::vector<std::pair<std::string, Json>> inputs{
+        {"", {{"as_graph", {{"name", "sub"}, {"graph", graph}}}}}};
+    for (int at = 0; at < given; ++at) {
+      outer.input("x" + std::to_string(at), sizes({4, 8}));
+      inputs.emplace_back("", tensor("x" + std::to_string(at)));
+    }
+    outer.value("w", sizes({4, 8}));
+    outer.call("torch.ops.higher_order.wrap_with_set_grad_enabled", inputs, "w");
+    return read(outer).ops.at(0).inputs;
+  };
+  EXPECT_THAT(added(2, 2), ElementsAre("x0", "x1"));
+  EXPECT_THAT(added(2, 3), ElementsAre("x0", "x1"));
+  EXPECT_THAT(added(2, 1), ElementsAre("x0", testing::EndsWith("i1")));
+  EXPECT_THAT(added(2, 0), ElementsAre(testing::EndsWith("i0"), testing::EndsWith("i1")));
+  EXPECT_THAT(added(1, 2), ElementsAre("x0", testing::EndsWith("i1")));
 }
 
 TEST(Pt2, TrainingRunsWhatEvaluationLeavesOut) {

@@ -204,11 +204,12 @@ class CommandWords {
 
  private:
   void add_quoted(char c) {
-    if (c == quote_ || c == '\n') {
-      quote_ = 0;
-    } else {
+    if (c != quote_ && c != '\n') {
       word_ += c;
+      return;
     }
+    quote_ = 0;
+    if (c == '\n') end_command();  // the apostrophe of a sentence
   }
 
   void add_plain(char c) {

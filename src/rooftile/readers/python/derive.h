@@ -22,8 +22,6 @@ void follow_dynamic_imports(SourceFacts& facts);
 void follow_names_in_texts(SourceFacts& facts);
 // The class that such a text names; null where none or several may be meant.
 const ClassDef* named_by_text(const Store& store, std::string_view name);
-// Whether the call loads a module by a name or path, itself or in an own function.
-bool loads_module(const Call& call);
 // Whether the text may be the dotted name of a class or function: "models.Net".
 bool may_name(const Expr& expr);
 void add_import(const File& importer, const File& file);

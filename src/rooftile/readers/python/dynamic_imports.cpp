@@ -95,7 +95,8 @@ class NameReader {
 };
 
 bool is_library_import(const Call& call) {
-  const bool is_named = call.method == "import_module" || call.method == "__import__";
+  const bool is_named = call.name == "importlib.import_module" ||
+                        is_one_of(call.method, {"import_module", "__import__"});
   return is_named && !call.arguments.empty() && call.target == nullptr;
 }
 
@@ -201,11 +202,6 @@ void import_by_path(SourceFacts& facts, const Call& call, const Expr* path) {
 void follow_dynamic_imports(SourceFacts& facts) {
   int followed = 0;
   for (const auto& file : facts.files) {
-    const bool imports = std::ranges::any_of(file->calls, [](const Call* call) {
-      return contains_any(call->method, {"import_module", "__import__", "spec_from_file_location",
-                                         "load_source", "SourceFileLoader"});
-    });
-    if (!imports) continue;
     for (const Call* call : file->calls) {
       const Expr* path = loaded_path(*call);
       if (path == nullptr && !is_library_import(*call)) continue;

@@ -20,8 +20,9 @@ main()
 )py";
 
 // The values of the call of use(), as text.
-std::vector<std::string> values(std::map<std::string, std::string> files) {
-  files["p/train.py"] = kScript;
+std::vector<std::string> values(std::map<std::string, std::string> files,
+                                const std::string& script = kScript) {
+  files["p/train.py"] = script;
   const std::string path = "p/train.py";
   const auto facts = read_python({&path, 1}, {"", "", files});
   if (!facts) return {facts.error().message};
@@ -77,6 +78,105 @@ TEST(Hydra, ConfigurationsGiveDefaults) {
              "a b@images.yaml:2", "False@config.yaml:6", "?", "?", "?"}));
 }
 
+TEST(Hydra, ValuesAreReadAsYamlHasThem) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"yes", "True"},     {"On", "True"}, {"FALSE", "False"}, {"off", "False"}, {"'no'", "no"},
+      {"1.5", "1.500000"}, {"17", "17"},   {"a b", "a b"},     {"\"17\"", "17"}, {"a$b", "?"},
+      {"null", "?"},       {"~", "?"},     {"'a\"b'", "?"},    {"[1]", "?"},
+  };
+  for (const auto& [written, expected] : cases) {
+    const std::string text = "amp: " + std::string(written) + "\n";
+    const std::string place = std::string_view(expected) == "?" ? "" : "@config.yaml:1";
+    EXPECT_EQ(values({{"p/conf/config.yaml", text}}).at(5), expected + place) << written;
+  }
+}
+
+struct DefaultCase {
+  const char* entry;
+  const char* path;
+  const char* text;
+  std::size_t value;
+  const char* expected;
+};
+
+TEST(Hydra, DefaultsSayWhereTheirValuesGo) {
+  const char* workers = "workers: 9\n";
+  const DefaultCase cases[] = {
+      {"data: a.yml", "data/a.yml", workers, 1, "9@a.yml:1"},
+      {"data: a", "data/a.yml", workers, 1, "?"},
+      {"optional data: a", "data/a.yaml", workers, 1, "9@a.yaml:1"},
+      {"data@other: a", "data/a.yaml", workers, 1, "?"},
+      {"other@data: a", "other/a.yaml", workers, 1, "9@a.yaml:1"},
+      {"data@_global_: a", "data/a.yaml", "batch: 7\n", 0, "7@a.yaml:1"},
+      {"base", "base.yaml", "batch: 7\n", 0, "7@base.yaml:1"},
+      {"_self_", "_self_.yaml", "batch: 7\n", 0, "?"},
+      {"data: $a", "data/$a.yaml", workers, 1, "?"},
+      {"data: ../base", "base.yaml", workers, 1, "?"},
+      {"data: /a", "data/a.yaml", workers, 1, "?"},
+      {"data/more: a", "data/more/a.yaml", workers, 1, "?"},
+      {"data/more@data: a", "data/more/a.yaml", workers, 1, "9@a.yaml:1"},
+      {"other: a", "other/a.yaml", "# @package data\nworkers: 9\n", 1, "9@a.yaml:2"},
+      {"other: a", "other/a.yaml", "# note\n# @package data\nworkers: 9\n", 1, "9@a.yaml:3"},
+      {"data: a", "data/a.yaml", "workers: 9\n# @package other\n", 1, "9@a.yaml:1"},
+  };
+  for (const DefaultCase& each : cases) {
+    const std::string config = "defaults:\n  - " + std::string(each.entry) + "\n";
+    const auto found =
+        values({{"p/conf/config.yaml", config}, {"p/conf/" + std::string(each.path), each.text}});
+    EXPECT_EQ(found.at(each.value), each.expected) << each.entry << "\n" << each.text;
+  }
+}
+
+// Eight lists of defaults one after the other, and 64 files in all.
+TEST(Hydra, ConfigurationsMayBeMany) {
+  const auto chain = [](int length) {
+    std::map<std::string, std::string> files{{"p/conf/config.yaml", "defaults: [c1]\n"}};
+    for (int i = 1; i <= length; ++i) {
+      files["p/conf/c" + std::to_string(i) + ".yaml"] =
+          i == length ? "batch: 7\n" : "defaults: [c" + std::to_string(i + 1) + "]\n";
+    }
+    return values(files).at(0);
+  };
+  EXPECT_EQ(chain(8), "7@c8.yaml:1");
+  EXPECT_EQ(chain(9), "?");
+  const auto list = [](int length) {
+    std::map<std::string, std::string> files;
+    std::string config = "defaults:\n";
+    for (int i = 1; i <= length; ++i) {
+      config += "  - c" + std::to_string(i) + "\n";
+      files["p/conf/c" + std::to_string(i) + ".yaml"] = i == length ? "batch: 7\n" : "other: 1\n";
+    }
+    files["p/conf/config.yaml"] = config;
+    return values(files).at(0);
+  };
+  EXPECT_EQ(list(63), "7@c63.yaml:1");
+  EXPECT_EQ(list(64), "?");
+}
+
+TEST(Hydra, DecoratorsNameTheConfiguration) {
+  const std::pair<const char*, bool> cases[] = {
+      {"hydra.main(config_path='conf', config_name='config.yaml')", true},
+      {"hydra.main('conf', 'config')", true},
+      {"hydra.main(config_path='conf/config.yaml')", true},
+      {"hydra.main(config_path='conf')", false},
+      {"hydra.main(config_name='conf/config')", true},
+      {"hydra.main(config_path='/conf', config_name='config')", false},
+      {"hydra.main(config_path='conf', config_name='/config')", false},
+      {"hydra.other(config_path='conf', config_name='config')", false},
+      {"hydra.main", false},
+      {"main(config_path='conf', config_name='config')", true},
+      {"hydra_main(config_path='conf', config_name='config')", true},
+  };
+  for (const auto& [decorator, is_read] : cases) {
+    std::string script = kScript;
+    script.replace(script.find("hydra.main("), script.find("\ndef") - script.find("hydra.main("),
+                   decorator);
+    EXPECT_EQ(values({{"p/conf/config.yaml", "batch: 7\n"}}, script).at(0),
+              is_read ? "7@config.yaml:1" : "?")
+        << decorator;
+  }
+}
+
 TEST(Hydra, WhatIsSetTwiceIsUnknown) {
   const auto found = values({{"p/conf/config.yaml", "defaults: [data: a]\ntwice: 1\nbatch: 2\n"},
                              {"p/conf/data/a.yaml", "# @package _global_\ntwice: 2\n"}});
@@ -90,6 +190,13 @@ TEST(Hydra, FilesThatAreMissingOrNoYamlArePassedOver) {
   // A list of defaults that names itself.
   EXPECT_EQ(values({{"p/conf/config.yaml", "defaults: [config]\nbatch: 2\n"}}).at(0),
             "2@config.yaml:2");
+}
+
+TEST(Hydra, KeysThatAreNoNamesArePassedOver) {
+  for (const char* text : {"{a-b: 1, batch: 7}\n", "{1: 2, batch: 7}\n", "{'': 1, batch: 7}\n",
+                           "{a b: {c: 1}, batch: 7}\n"}) {
+    EXPECT_EQ(values({{"p/conf/config.yaml", text}}).at(0), "7@config.yaml:1") << text;
+  }
 }
 
 // A group that begins at the root keeps its name, wherever its list is.

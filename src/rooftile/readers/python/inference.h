@@ -129,7 +129,7 @@ class Inference {
   void record_globals(const File& file);
   void find_default_places();
   void find_files_with_default_place();
-  void forget_assigned(std::span<const Statement* const> block, int depth);
+  void forget_assigned(std::span<const Statement* const> block);
   void forget_target(const Expr* target);
 
   // Expressions (inference_expression.cpp).

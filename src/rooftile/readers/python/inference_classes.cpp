@@ -50,9 +50,11 @@ bool sets_layer(const Statement& statement) {
                     statement.target->kind == ExprKind::attribute && statement.value != nullptr &&
                     statement.value->call() != nullptr;
   const Expr* package = sets ? statement.value->call()->receiver : nullptr;
+  if (package == nullptr || package->word() != "nn") return false;
   const bool is_named =
-      package != nullptr && (package->kind == ExprKind::name || package->full_name() == "torch.nn");
-  return is_named && package->word() == "nn" && statement.value->call()->method != "Parameter";
+      package->kind == ExprKind::name ||
+      (package->kind == ExprKind::attribute && package->children().front()->word() == "torch");
+  return is_named && statement.value->call()->method != "Parameter";
 }
 
 }  // namespace
@@ -63,7 +65,7 @@ bool Inference::looks_like_module(const ClassDef& def) {
   const FunctionDef* init = def.method("__init__");
   if (init == nullptr || def.bases.empty() || def.method("forward") == nullptr) return false;
   const bool is_open = std::ranges::all_of(def.bases, [&](const Expr* base) {
-    return !store_.classes_by_name.contains(base->full_name()) && base->full_name() != "object" &&
+    return !store_.classes_by_name.contains(base->full_name()) && base->word() != "object" &&
            known(base->full_name()).call.gives == Gives::unknown;
   });
   return is_open &&

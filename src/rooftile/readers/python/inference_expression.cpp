@@ -296,8 +296,7 @@ const Type* Inference::infer_attribute(Expr& expr) {
   const bool instance = object.binding() != nullptr &&
                         object.binding()->kind == StatementKind::assignment &&
                         object.type->is(TypeKind::unknown);
-  const std::string_view root =
-      object.call() != nullptr ? object.call()->module : object.full_name();
+  const std::string_view root = object.full_name();
   if (!root.empty() && !instance) {
     const std::string full = std::string(root) + "." + std::string(expr.word());
     const std::string_view name = known(full).name;

@@ -30,10 +30,11 @@ void Inference::note_partial(const Expr* value, Entry& entry) {
 // `networks = importlib.import_module(args.model)` stands for the module, by the option's default.
 void Inference::note_imported(const Expr* value, Entry& entry) {
   const Call* call = value == nullptr ? nullptr : value->call();
-  if (call == nullptr || call->arguments.empty() || !loads_module(*call)) return;
+  const bool loads =
+      call != nullptr && call->name == "importlib.import_module" && !call->arguments.empty();
+  if (!loads) return;
   const Value name = facts_.value(call->arguments[0].value);
-  const bool is_named = call->name == "importlib.import_module" && name.kind == ValueKind::text;
-  const File* file = is_named ? find_module(name.text, *file_) : nullptr;
+  const File* file = name.kind == ValueKind::text ? find_module(name.text, *file_) : nullptr;
   if (file != nullptr && file != file_) entry = {file->module, &unknown_type(), nullptr};
 }
 

@@ -74,7 +74,7 @@ bool adds_picked(const Expr* value, const FunctionDef& def, std::vector<std::str
 // Of `def default(value, usual)`, which gives back one of its parameters; none for other functions.
 std::vector<std::string_view> picked_parameters(const FunctionDef& def) {
   std::vector<std::string_view> picked;
-  if (def.class_def != nullptr || def.parameters.size() != 2 || def.body.size() > 2) return picked;
+  if (def.class_def != nullptr || def.parameters.size() != 2) return picked;
   for (const Statement* statement : def.body) {
     if (statement->kind == StatementKind::if_ && statement->body.size() == 1) {
       statement = statement->body[0];

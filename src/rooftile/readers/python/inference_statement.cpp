@@ -10,7 +10,6 @@
 namespace rooftile::source {
 namespace {
 
-constexpr int kMaxForgetDepth = 128;
 constexpr std::size_t kFewNames = 2048;        // bytes that the names of most branches fit into
 constexpr std::size_t kMaxAssignments = 1000;  // of one dotted name
 
@@ -196,14 +195,13 @@ void Inference::forget_target(const Expr* target) {
 }
 
 // At the top of a loop, what its body assigns may come from the pass before.
-void Inference::forget_assigned(std::span<const Statement* const> block, int depth) {
-  if (depth > kMaxForgetDepth) return;
+void Inference::forget_assigned(std::span<const Statement* const> block) {
   for (const Statement* statement : block) {
     if (statement->kind == StatementKind::assignment || statement->kind == StatementKind::for_) {
       forget_target(statement->target);
     }
-    forget_assigned(statement->body, depth + 1);
-    forget_assigned(statement->otherwise, depth + 1);
+    forget_assigned(statement->body);
+    forget_assigned(statement->otherwise);
   }
 }
 
@@ -216,7 +214,7 @@ void Inference::visit_loop(const Statement& statement) {
     writable(*statement.value).type = store_.intern(weights);
   }
   const std::size_t mark = changes_.size();
-  forget_assigned(statement.body, 0);
+  forget_assigned(statement.body);
   if (statement.target != nullptr) bind_iteration(statement.target, statement.value, &statement);
   visit(statement.body);
   const std::vector<Change> body = take_changes(mark);

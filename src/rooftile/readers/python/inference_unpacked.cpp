@@ -9,17 +9,15 @@ namespace {
 
 // The tuples of so many items that a function returns.
 void add_returned(std::span<const Statement* const> block, std::size_t count,
-                  std::vector<const Expr*>& tuples, int depth = 0) {
-  constexpr int kMaxDepth = 64;
-  if (depth > kMaxDepth) return;
+                  std::vector<const Expr*>& tuples) {
   for (const Statement* statement : block) {
     if (statement->function_def != nullptr || statement->class_def != nullptr) continue;
     const bool is_tuple =
         statement->kind == StatementKind::return_ && statement->value != nullptr &&
         statement->value->kind == ExprKind::tuple && statement->value->children().size() == count;
     if (is_tuple) tuples.push_back(statement->value);
-    add_returned(statement->body, count, tuples, depth + 1);
-    add_returned(statement->otherwise, count, tuples, depth + 1);
+    add_returned(statement->body, count, tuples);
+    add_returned(statement->otherwise, count, tuples);
   }
 }
 

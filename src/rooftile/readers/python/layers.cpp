@@ -26,9 +26,7 @@ class LayerFinder {
   }
 
  private:
-  void read_block(std::span<const Statement* const> block, bool conditional, bool repeated,
-                  int depth = 0) {
-    if (depth > kMaxNesting) return;
+  void read_block(std::span<const Statement* const> block, bool conditional, bool repeated) {
     for (const Statement* statement : block) {
       if (statement->kind == StatementKind::assignment) {
         read_assignment(*statement, conditional, repeated);
@@ -38,8 +36,8 @@ class LayerFinder {
       const bool maybe = conditional || statement->kind == StatementKind::if_ ||
                          statement->kind == StatementKind::try_;
       const bool again = repeated || statement->loop != nullptr;
-      read_block(statement->body, maybe, again, depth + 1);
-      read_block(statement->otherwise, maybe, again, depth + 1);
+      read_block(statement->body, maybe, again);
+      read_block(statement->otherwise, maybe, again);
     }
   }
 
@@ -187,7 +185,7 @@ class LayerFinder {
 
   void read_forward(const FunctionDef& forward) {
     entered_.push_back(&forward);
-    for (const Statement* statement : forward.body) count_reads(*statement, 0);
+    for (const Statement* statement : forward.body) count_reads(*statement);
     std::vector<const Call*> calls = forward.calls;
     // Arguments are computed before the call that takes them.
     std::ranges::stable_sort(calls, {}, &Call::close_paren);
@@ -271,8 +269,7 @@ class LayerFinder {
     for (const Expr* child : expr->children()) count_reads(child);
   }
 
-  void count_reads(const Statement& statement, int depth) {
-    if (depth > kMaxNesting) return;
+  void count_reads(const Statement& statement) {
     count_reads(statement.value);
     // A plain name as the target is written, not read.
     if (statement.target != nullptr &&
@@ -280,8 +277,8 @@ class LayerFinder {
       count_reads(statement.target);
     }
     for (const WithItem& item : statement.items) count_reads(item.context);
-    for (const Statement* inner : statement.body) count_reads(*inner, depth + 1);
-    for (const Statement* inner : statement.otherwise) count_reads(*inner, depth + 1);
+    for (const Statement* inner : statement.body) count_reads(*inner);
+    for (const Statement* inner : statement.otherwise) count_reads(*inner);
   }
 
   Store& store_;

@@ -429,6 +429,17 @@ TEST(ReadPython, ImportsModulesByNamesThatArePutTogether) {
       {"f'models.{name}.net'", "models.a.net models.b.net "},
       {"'models.' + name + '.net'", "models.a.net models.b.net "},
       {"'models.a.' + name", of_a},
+      {"'models.a.%s' % name", of_a},
+      {"'models.a.{}'.format(name)", of_a},
+      {"f'models.a.{name}'", of_a},
+      {"f'models.{\"a\"}.{name}'", of_a},
+      {"'models.' + 'a' + '.' + name", of_a},
+      {"'models.a.' * n", all},
+      {"'models.a.'.join(name)", all},
+      {"f'models.{a}.{b}'", all},
+      {"'{}.net'.format(name)", all},
+      {"'other.a.net'", all},
+      {"'other.models.a.net'", "models.a.net "},
       {"'src.models.a.' + name", of_a},
       {"'models.a.%s_net' % name", all},
       {"'net' + name", all},
@@ -511,6 +522,59 @@ TEST(ReadPython, KnowsWeightsLoadedIn16Bits) {
   const Call& call = only(facts.method_calls("f"));
   EXPECT_TRUE(call.arguments[0].value->type->bfloat16);
   EXPECT_FALSE(call.arguments[0].value->type->half);
+}
+
+TEST(ReadPython, CountsWhatIsNestedTooDeeply) {
+  const auto too_deep = [](const std::string& text) {
+    return facts_of(text).files.front()->too_deep;
+  };
+  const auto blocks = [](std::size_t levels) {
+    std::string text;
+    for (std::size_t level = 0; level < levels; ++level)
+      text += std::string(level, ' ') + "if x:\n";
+    return text + std::string(levels, ' ') + "pass\n";
+  };
+  const auto lists = [](std::size_t levels) {
+    return "x = " + std::string(levels, '[') + "1" + std::string(levels, ']') + "\n";
+  };
+  const auto branches = [](std::size_t levels) {
+    std::string text = "if x:\n  pass\n";
+    for (std::size_t level = 0; level < levels; ++level) text += "elif x:\n  pass\n";
+    return text;
+  };
+  EXPECT_EQ(too_deep(blocks(119)), 0U);
+  EXPECT_EQ(too_deep(blocks(120)), 2U) << "the condition and the block";
+  EXPECT_EQ(too_deep(lists(118)), 0U);
+  EXPECT_EQ(too_deep(lists(119)), 1U);
+  EXPECT_EQ(too_deep(branches(118)), 0U);
+  EXPECT_EQ(too_deep(branches(119)), 1U);
+}
+
+TEST(ReadPython, RecordsWhereSuppressionsStand) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"# rooftile: allow a/b\nx = 1\n", "1 own a/b"},
+      {"x = 1  # rooftile: allow a-1/b_2 -- it is small\n", "1 a-1/b_2 -- it is small"},
+      {"x = 1\n  #  rooftile:allow a/b , c/*\n", "2 own a/b c/*"},
+      {"## rooftile: allow *\n", "1 own *"},
+      {"# rooftile: allow\n", "1 own !"},
+      {"# rooftile: allow A/b\n", "1 own !"},
+      {"# rooftile: allow a/b, c d\n", "1 own a/b !"},
+      {"# rooftile: forbid a/b\n", "1 own !"},
+      {"# rooftile: allow a/b -- \n", "1 own a/b"},
+      {"# other: allow a/b\n", ""},
+      {"# see rooftile: allow a/b\n", ""},
+  };
+  for (const auto& [text, expected] : cases) {
+    std::string found;
+    const SourceFacts facts = facts_of(text);
+    for (const Suppression& each : facts.files.front()->suppressions) {
+      found += std::to_string(each.line) + (each.own_line ? " own" : "");
+      for (const std::string_view rule : each.rules) found += " " + std::string(rule);
+      if (!each.reason.empty()) found += " -- " + std::string(each.reason);
+      if (!each.problem.empty()) found += " !";
+    }
+    EXPECT_EQ(found, expected) << text;
+  }
 }
 
 TEST(ReadPython, RecordsSuppressions) {

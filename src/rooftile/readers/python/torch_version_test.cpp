@@ -28,7 +28,36 @@ TEST(TorchVersion, IsTheLowestThatIsStated) {
   EXPECT_EQ(version("torch==2.4.0+cu121\ntorchvision==0.9\n"), 204);
   EXPECT_EQ(version("torch<2.0\ntorch-scatter==1.2\npip install torch\nimport torch.nn"), 0);
   EXPECT_EQ(version("torch"), 0);
+  EXPECT_EQ(version("torch==1.8\ntorch==1.7\ntorch==2.0\n"), 107);
+  EXPECT_EQ(version("torch==1"), 0);
+  EXPECT_EQ(version("torch==1.x"), 0);
+  EXPECT_EQ(version("torch 123.456"), 12'756);
+  EXPECT_EQ(version("torch 1234.5"), 0);
+  EXPECT_EQ(version("torch 1.1234"), 0);
   EXPECT_EQ(version("torch 99999999999.1"), 0);
+}
+
+TEST(TorchVersion, IsOfTheNearestFolderThatStatesIt) {
+  TemporaryFolder folder;
+  const auto version = [](std::vector<std::string> paths) {
+    const auto found = torch_version_of(paths);
+    return found ? found->major * 100 + found->minor : 0;
+  };
+  folder.write(".git/HEAD", "");
+  const std::string train = folder.write("src/train.py", "");
+  const std::string test = folder.write("test/test.py", "");
+  EXPECT_EQ(version({train}), 0);
+  folder.write("README.md", "PyTorch 1.4");
+  EXPECT_EQ(version({train}), 104);
+  folder.write("requirements.txt", "torch>=1.8\n");
+  folder.write("setup.py", "install_requires=['torch>=1.6']\n");
+  EXPECT_EQ(version({train}), 106) << "the lowest of one folder";
+  folder.write("src/README.rst", "PyTorch 1.9");
+  EXPECT_EQ(version({train}), 109);
+  EXPECT_EQ(version({train, train}), 109);
+  EXPECT_EQ(version({train, test}), 106);
+  EXPECT_EQ(version({test, train}), 106);
+  EXPECT_EQ(version({(folder / "src").string()}), 109);
 }
 
 const std::string kOldNames =

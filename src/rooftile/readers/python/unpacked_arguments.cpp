@@ -155,13 +155,13 @@ class Follower {
     return read_variable(end, last.value->word(), depth + 1).value_or(false);
   }
 
-  static int count_returns(std::span<const Statement* const> block, int nesting = 0) {
+  static int count_returns(std::span<const Statement* const> block) {
     int returns = 0;
     for (const Statement* statement : block) {
-      if (statement->function_def != nullptr || nesting > kMaxDepth) continue;
+      if (statement->function_def != nullptr) continue;
       returns += statement->kind == StatementKind::return_ ? 1 : 0;
-      returns += count_returns(statement->body, nesting + 1);
-      returns += count_returns(statement->otherwise, nesting + 1);
+      returns += count_returns(statement->body);
+      returns += count_returns(statement->otherwise);
     }
     return returns;
   }

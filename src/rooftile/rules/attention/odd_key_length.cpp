@@ -5,6 +5,7 @@
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/attention_chain.h"
 #include "rooftile/rules/group_finding.h"
+#include "rooftile/rules/replacement.h"
 
 namespace rooftile {
 
@@ -87,7 +88,7 @@ Finding describe(const RuleInput& input, const LayerGroup& group, const Attentio
 void add_if_clear(const RuleInput& input, const LayerGroup& group, const Attention& attention,
                   Dtype dtype, const std::optional<Range<Seconds>>& saving,
                   std::vector<Finding>& findings) {
-  const Seconds total = time_of(input, group).value_or(Seconds(0));
+  const Seconds total = total_time(input, group).time.expected;
   if (group.time_share < threshold::kReported || !saving || saving->expected < kMinGain * total)
     return;
   findings.push_back(describe(input, group, attention, dtype, *saving));

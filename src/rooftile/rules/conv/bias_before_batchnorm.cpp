@@ -78,12 +78,12 @@ double output_elements(const Op& op) {
 }
 
 bool is_cancelled(const Workload& workload, const Graph& graph, std::size_t op) {
-  const std::int64_t width = width_with_bias(workload.ops[op]);
-  if (width == 0 || workload.ops[op].phase != Phase::forward) return false;
+  if (workload.ops[op].phase != Phase::forward) return false;
   const auto reader = graph.sole_consumer(op);
   if (!reader) return false;
   const auto* norm = std::get_if<Normalization>(&workload.ops[*reader].body);
-  return norm != nullptr && norm->fn == NormKind::batch && norm->cols == width;
+  return norm != nullptr && norm->fn == NormKind::batch &&
+         norm->cols == width_with_bias(workload.ops[op]);
 }
 
 // Time to stream the output `passes` times, without the launches of kernels of their own.

@@ -17,13 +17,16 @@ namespace conv_bias_in_source {
 
 using namespace source;
 
-constexpr int kConvolutionBias = 7, kLinearBias = 2;  // positions of the parameter
+// Of the parameter.
+int bias_position(const Call& layer) {
+  constexpr int kConvolutionBias = 7, kLinearBias = 2;
+  return is_convolution(layer) ? kConvolutionBias : kLinearBias;
+}
 
 bool has_bias(const SourceFacts& facts, const Call& layer) {
-  const bool is_linear = layer.name == "torch.nn.Linear";
-  if (!is_linear && !is_convolution(layer)) return false;
+  if (layer.name != "torch.nn.Linear" && !is_convolution(layer)) return false;
   if (layer.unknown_arguments) return false;
-  const Value bias = facts.argument(layer, "bias", is_linear ? kLinearBias : kConvolutionBias);
+  const Value bias = facts.argument(layer, "bias", bias_position(layer));
   const bool is_written = bias.expr != nullptr && bias.expr->kind == ExprKind::boolean;
   return bias.absent() || (is_written && bias.is_true());
 }
@@ -119,7 +122,7 @@ void add_edits(const Program& program, const std::vector<Biased>& layers, Fix& f
   for (const Biased& biased : layers) {
     const std::string value = wanted_bias(biased);
     if (value.empty() || !biased.is_certain) continue;
-    const Argument* written = biased.layer->argument("bias");
+    const Argument* written = biased.layer->argument("bias", bias_position(*biased.layer));
     add_edit(written != nullptr ? replace_argument(*biased.layer, *written, value)
                                 : add_argument(*biased.layer, "bias", value),
              fix);

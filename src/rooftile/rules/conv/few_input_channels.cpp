@@ -87,8 +87,7 @@ Op as_linear(const Op& op, Dtype math) {
   gemm.n = conv.k;
   gemm.k = conv.c;
   for (const std::int64_t size : conv.kernel) gemm.k *= size;
-  const std::int64_t group = alignment_elements(math);
-  gemm.k = (gemm.k + group - 1) / group * group;
+  gemm.k = round_up(gemm.k, alignment_elements(math));
   gemm.bias = conv.bias;
   Op linear = op;
   linear.body = gemm;

@@ -47,7 +47,7 @@ that it is faster in spite of it. With no gain expected it is not reported.
 // The most groups that leave whole 16-byte groups of channels on both sides; 0 where there are
 // none.
 std::int64_t wider_groups(const Convolution& conv, std::int64_t step) {
-  for (std::int64_t groups = std::min(conv.groups - 1, conv.c / step); groups > 1; --groups) {
+  for (std::int64_t groups = conv.groups - 1; groups > 1; --groups) {
     if (conv.c % (groups * step) == 0 && conv.k % (groups * step) == 0) return groups;
   }
   return 0;
@@ -56,7 +56,7 @@ std::int64_t wider_groups(const Convolution& conv, std::int64_t step) {
 bool is_candidate(const RuleInput& input, const LayerGroup& layer) {
   const OpAnalysis& analysis = input.analysis.ops[layer.ops.front()];
   const auto& conv = std::get<Convolution>(input.workload.ops[layer.ops.front()].body);
-  if (conv.groups == 1 || is_depthwise(conv) || !matters(layer)) return false;
+  if (is_depthwise(conv) || !matters(layer)) return false;
   if (!on_tensor_cores(analysis, input.device())) return false;
   const std::int64_t step = alignment_elements(analysis.products.front().math);
   return input_channels_per_group(conv) % step != 0 || output_channels_per_group(conv) % step != 0;

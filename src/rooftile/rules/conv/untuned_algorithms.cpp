@@ -77,9 +77,7 @@ bool is_only_for_seeds(const SourceFacts& facts, const Program& program, const F
     for (const Statement* statement : facts.assignments(name)) {
       if (statement->file != &file || file.slice(statement->range) != line) continue;
       // An option of its own: the author left the choice to the user.
-      const bool is_chosen = statement->value != nullptr &&
-                             statement->value->kind != ExprKind::boolean &&
-                             facts.value(statement->value).unknown();
+      const bool is_chosen = statement->value != nullptr && facts.value(statement->value).unknown();
       if (is_chosen && runs_in(facts, program, *statement)) return false;
       const bool is_on = statement->value == nullptr || statement->value->word() != "False";
       const bool is_tuned = is_on && name.ends_with("benchmark");

@@ -99,8 +99,7 @@ std::string name_of(const CollectiveUse& use) {
 std::vector<Evidence> largest(const TraceSummary& trace) {
   std::vector<const CollectiveUse*> uses;
   for (const CollectiveUse& use : trace.collectives) uses.push_back(&use);
-  std::sort(uses.begin(), uses.end(),
-            [](const CollectiveUse* a, const CollectiveUse* b) { return a->awaited > b->awaited; });
+  std::ranges::sort(uses, std::greater{}, &CollectiveUse::awaited);
   std::vector<Evidence> lines;
   const double part = window_part(trace);
   for (const CollectiveUse* use : uses) {
@@ -184,11 +183,10 @@ bool looks_up_embeddings(const TraceSummary& trace) {
          });
 }
 
-// The part of the backward pass that has gone by when the first of its buckets is reduced.
-double wait_for_first_bucket(const GradientReductions& gradients) {
-  const bool tells = gradients.passes > 0 && gradients.backward > Seconds(0) &&
-                     gradients.reductions >= kFewestBuckets * gradients.passes;
-  return tells ? gradients.before_first / gradients.backward : 0;
+// Whether much of the backward pass has gone by when the first of its buckets is reduced.
+bool is_first_bucket_late(const GradientReductions& gradients) {
+  return gradients.reductions >= kFewestBuckets * gradients.passes &&
+         gradients.before_first > kLate * gradients.backward;
 }
 
 constexpr Bytes kBucket(25 * 1024 * 1024);  // DistributedDataParallel's bucket_cap_mb
@@ -238,7 +236,7 @@ Fix propose_for_gradients(const TraceSummary& trace, const Traffic& traffic) {
         "of after it",
         Exactness::exact_arithmetic};
   }
-  if (wait_for_first_bucket(trace.gradients) > kLate) {
+  if (is_first_bucket_late(trace.gradients)) {
     return {
         "Let the first bucket be ready early: define modules in the order in which the forward "
         "pass uses them, without find_unused_parameters",
@@ -263,7 +261,7 @@ bool multiplies_in_fp32(const TraceSummary& trace) {
   };
   for (const OpUse& use : trace.ops) std::ranges::for_each(use.kernels, add);
   std::ranges::for_each(trace.orphans, add);
-  return all > Seconds() && fp32 > 0.5 * all;
+  return fp32 > 0.5 * all;
 }
 
 // GeForce cards lack the access to each other's memory that a one-shot all-reduce needs.
@@ -275,7 +273,7 @@ bool reads_other_gpus(const TraceSummary& trace) {
 // are in reach of it (TensorRT-LLM and vLLM stop at 8 MiB).
 bool are_large(const Traffic& traffic) {
   constexpr Bytes kLarge(8.0 * 1024 * 1024);
-  return traffic.sized > 0 && traffic.bytes / static_cast<double>(traffic.sized) > kLarge;
+  return traffic.bytes > kLarge * static_cast<double>(traffic.sized);
 }
 
 Fix propose_for_tensor_parallel(const TraceSummary& trace, const Traffic& traffic) {
@@ -599,12 +597,12 @@ std::vector<Finding> check(std::span<const TraceSummary> ranks) {
         fix, gain);
     tell_loop(trace, between, loop, finding);
     finding.evidence = largest(trace);
-    if (const double late = wait_for_first_bucket(trace.gradients); late > kLate) {
-      const GradientReductions& gradients = trace.gradients;
+    if (const GradientReductions& gradients = trace.gradients; is_first_bucket_late(gradients)) {
       finding.evidence.push_back(Evidence::measured(
           fmt::format("the first of {} gradient reductions begins when {} of the backward pass "
                       "have gone by: the buckets are not in the order in which gradients come",
-                      gradients.reductions / gradients.passes, share_text(late))));
+                      gradients.reductions / gradients.passes,
+                      share_text(gradients.before_first / gradients.backward))));
     }
     if (const Seconds free = trace.time.exposed_communication - awaited; free > Seconds(0)) {
       finding.evidence.push_back(Evidence::found(

@@ -63,13 +63,13 @@ std::vector<std::size_t> order_of_uses(const ClassDef& def) {
   return order;
 }
 
-// The share of pairs that run in another order than they are made in.
+// The share of pairs that run in another order than they are made in, of two layers or more.
 double turned_share(const std::vector<std::size_t>& order) {
   std::size_t turned = 0, pairs = 0;
   for (std::size_t i = 0; i < order.size(); ++i) {
     for (std::size_t j = i + 1; j < order.size(); ++j, ++pairs) turned += order[i] > order[j];
   }
-  return pairs == 0 ? 0.0 : static_cast<double>(turned) / static_cast<double>(pairs);
+  return static_cast<double>(turned) / static_cast<double>(pairs);
 }
 
 Finding finding_for(const Call& wrap, const ClassDef& def, const std::vector<std::size_t>& order) {

@@ -66,7 +66,7 @@ bool is_on_default_gpu(const Call& call) {
 bool chooses_device(const SourceFacts& facts, const File& file) {
   const auto programs = training_programs_of(facts, file);
   return std::any_of(programs.begin(), programs.end(), [](const Program* program) {
-    return mentions(*program, {"set_device", "CUDA_VISIBLE_DEVICES", "set_device_index"}) ||
+    return mentions(*program, {"CUDA_VISIBLE_DEVICES"}) ||
            std::any_of(program->files.begin(), program->files.end(), [](const File* one) {
              return has_any_text(*one, {"cuda.device(", "set_device"});
            });

@@ -32,8 +32,7 @@ assumed likely. Low: 0, since it depends on protocol and link.
 - NVIDIA/nccl-tests issue 97: offsets that are not multiples of 16 bytes exclude 16-byte loads.
 )md";
 
-constexpr double kMostlyMisaligned = 0.5;  // of the runs
-constexpr double kMostSaved = 0.7;         // 2 instead of 7 ms: Horovod pull request 3727
+constexpr double kMostSaved = 0.7;  // 2 instead of 7 ms: Horovod pull request 3727
 
 bool has_parts(const CollectiveUse& use) {
   const std::string name = lower(use.shape.name + use.kernel);
@@ -45,11 +44,9 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
   Seconds awaited;
   for (const CollectiveUse& use : trace.collectives) {
     if (!has_parts(use)) continue;
-    if (static_cast<double>(use.misaligned) < kMostlyMisaligned * static_cast<double>(use.count)) {
-      continue;
-    }
-    count += use.misaligned;
     all += use.count;
+    if (use.misaligned == 0) continue;
+    count += use.misaligned;
     awaited += use.awaited * window_part(trace);
   }
   if (count == 0 || !is_visible(trace, awaited)) return {};

@@ -172,7 +172,7 @@ std::vector<const Call*> wrapping_calls(const SourceFacts& facts) {
     for (const Call* call : file->calls) {
       const bool is_other = call->method.starts_with("DistributedDataParallel") &&
                             !call->name.starts_with("torch.") && !call->name.empty() &&
-                            !call->arguments.empty() && !call->name.starts_with("apex.") &&
+                            !call->name.starts_with("apex.") &&
                             call->argument("find_unused_parameters") != nullptr;
       if (!is_other || std::ranges::find(calls, call) != calls.end()) continue;
       const auto launched = launched_calls(facts, {call->name});

@@ -59,7 +59,7 @@ constexpr double kMaxChange = 2.0;                         // of the number of t
 
 bool is_layer(const Op& op) {
   const auto* gemm = std::get_if<Gemm>(&op.body);
-  return gemm != nullptr && gemm->weight_is_parameter && gemm->batch == 1 && gemm->m > 1;
+  return gemm != nullptr && gemm->weight_is_parameter && gemm->batch == 1;
 }
 
 const Gemm& gemm_of(const RuleInput& input, const LayerGroup& group) {

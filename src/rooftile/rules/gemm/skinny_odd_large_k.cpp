@@ -39,9 +39,10 @@ the alignment rule.
 constexpr std::int64_t kForcedPadding = 8'388'608;  // Inductor's threshold
 constexpr int kHopper = 90;
 
+// Of a product in bf16.
 bool is_slow(const MatrixProduct& product) {
-  return product.math == Dtype::bf16 && !product.implicit && product.n > 1 && product.n % 2 != 0 &&
-         product.k >= kForcedPadding && product.k > product.m && product.k > product.n;
+  return product.n > 1 && product.n % 2 != 0 && product.k >= kForcedPadding &&
+         product.k > product.m && product.k > product.n;
 }
 
 std::string padded_time(const RuleInput& input, MatrixProduct product) {

@@ -38,7 +38,7 @@ likely where the peak of the allocated memory leaves a third of the GPU free; el
 constexpr double kMostUsed = 2.0 / 3;  // of the GPU's memory
 
 bool has_free_memory(const TraceSummary& trace) {
-  if (!trace.device || trace.device->memory_bytes == 0) return false;
+  if (!trace.device) return false;
   const std::optional<Bytes>& peak = trace.allocator.peak_reserved ? trace.allocator.peak_reserved
                                                                    : trace.allocator.peak_allocated;
   return peak && peak->value() < kMostUsed * static_cast<double>(trace.device->memory_bytes);

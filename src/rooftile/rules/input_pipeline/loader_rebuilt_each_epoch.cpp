@@ -62,12 +62,12 @@ struct Making {
 const Statement* step_loop_with_epochs(const Statement* statement) {
   const Statement* test = statement == nullptr ? nullptr : statement->parent;
   const Expr* asked = test == nullptr || test->kind != StatementKind::if_ ? nullptr : test->value;
-  const bool compares = asked != nullptr && asked->kind == ExprKind::comparison &&
-                        asked->word() == "==" && asked->children().size() == 2;
+  const bool compares =
+      asked != nullptr && asked->kind == ExprKind::comparison && asked->word() == "==";
   const Expr* remainder = compares ? asked->children()[0] : nullptr;
   const bool counts = remainder != nullptr && remainder->kind == ExprKind::binary &&
                       remainder->word() == "%" && statement->block.data() == test->body.data() &&
-                      asked->children()[1]->word() == "0" && remainder->children().size() == 2;
+                      asked->children()[1]->word() == "0";
   const Statement* loop = counts ? test->parent : nullptr;
   const bool is_step_loop = loop != nullptr && loop->loop != nullptr &&
                             loop->loop->role == LoopRole::training_step &&

@@ -75,9 +75,9 @@ bool has_note(const Expr* set) {
   const std::size_t begin = text.rfind('\n', set->range.begin) + 1;
   const std::size_t end = std::min(text.find('\n', set->range.end), text.size());
   if (text.substr(begin, end - begin).find('#') != std::string_view::npos) return true;
-  if (begin < 2) return false;
-  const std::size_t above = text.rfind('\n', begin - 2) + 1;
-  const std::string_view line = trim(text.substr(above, begin - 1 - above));
+  if (begin == 0) return false;
+  const std::string_view above = text.substr(0, begin - 1);
+  const std::string_view line = trim(above.substr(above.rfind('\n') + 1));
   return line.starts_with('#') && contains(line, "pin");
 }
 
@@ -93,16 +93,15 @@ bool is_explained(const Call& loader, const Value& pinned) {
 bool is_own_options(const Argument& argument, const FunctionDef& function) {
   const Expr* starred = argument.value;
   const Parameter& last = function.parameters.back();
-  return starred->kind == ExprKind::starred && starred->word() == "**" && last.double_starred &&
+  return starred->word() == "**" && last.double_starred &&
          starred->children()[0]->word() == last.name;
 }
 
 // `DataLoader(data, **options)` in a function that is called with options, none of them pin_memory.
 bool gets_no_pinning(const Call& call, int depth = 0) {
-  constexpr int kFewLevels = 3;
   const FunctionDef* function = call.function;
   const bool may_be = function != nullptr && !function->parameters.empty() &&
-                      !function->callers.empty() && depth < kFewLevels;
+                      !function->callers.empty() && depth < kMaxCallDepth;
   if (!may_be || contains(function->file->slice(function->statement->range), "pin_memory")) {
     return false;
   }
@@ -154,7 +153,7 @@ bool copies_by_hand(const SourceFacts& facts, const File& file) {
     return call->method == "prepare" && call->receiver != nullptr &&
            call->receiver_type().is(TypeKind::accelerator);
   };
-  if (!mentions(file, {"prepare"}) || std::ranges::none_of(file.calls, prepares)) return false;
+  if (std::ranges::none_of(file.calls, prepares)) return false;
   return std::ranges::any_of(file.calls, [&](const Call* call) {
     return copies_to_device(facts, *call) && is_in_step_loop(facts, *call);
   });

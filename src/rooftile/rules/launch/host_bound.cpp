@@ -130,10 +130,8 @@ Fix propose_for_optimizer(double share, const Fix& elsewhere) {
   const std::string text =
       "Launch less in the optimizer's step: fuse its updates and copies over lists of tensors "
       "(torch._foreach_*, foreach=True), or compile it (torch.compile)";
-  if (share >= kNearlyAll) return {text, Exactness::exact_arithmetic};
-  const bool is_advice = elsewhere.exactness != Exactness::not_applicable;
-  return {fmt::format("{}. Elsewhere: {}", text, elsewhere.text),
-          is_advice ? elsewhere.exactness : Exactness::exact_arithmetic};
+  return {share >= kNearlyAll ? text : fmt::format("{}. Elsewhere: {}", text, elsewhere.text),
+          Exactness::exact_arithmetic};
 }
 
 // "812 kernels per step, 68 % of them shorter than 20 µs"; with CUDA graphs, of which one call

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -48,8 +49,8 @@ in a third of the time or less, the difference is likely, and half of it certain
 )md";
 
 constexpr double kMinShare = threshold::kBeyondModelError;  // of the window
-constexpr double kMostOccupied = 0.75;  // of the SMs, or of the waves: above, little is idle
-constexpr double kMostWaves = 6;        // above, a tail costs little
+// Of the SMs, or of the waves: above, little is idle; so of four waves and more.
+constexpr double kMostOccupied = 0.75;
 constexpr double kLikely = 1.0 / 3;
 constexpr double kWarp = 32;
 constexpr double kLikelyOfSerial = 0.9;     // of a kernel of fewer threads than a warp
@@ -91,21 +92,19 @@ struct Occupied {
 };
 
 Occupied occupied_in_waves(const KernelUse& kernel, const Device& device) {
-  const double blocks = blocks_of(kernel.launch), sms = device.sms;
-  if (blocks < sms) return {};
   // Where an SM holds more blocks, those of the last wave run faster.
   constexpr double kFewPerSm = 2;
   const auto waves = block_waves(kernel.launch, device);
   const bool is_judged = is_own_kernel(kernel) && !is_matrix_kernel(kernel) && waves &&
-                         waves->per_sm <= kFewPerSm && waves->waves > 1 &&
-                         waves->waves <= kMostWaves;
+                         waves->per_sm <= kFewPerSm && waves->waves > 1;
   if (!is_judged) return {};
-  const double wave = waves->per_sm * sms;
+  const double wave = waves->per_sm * device.sms;
   return {
       waves->efficiency,
       fmt::format("starts {:.0f} blocks, where {:.0f} run at a time: {:.0f} waves, the last one {} "
                   "full",
-                  blocks, wave, waves->waves, share_text(blocks / wave - (waves->waves - 1)))};
+                  waves->blocks, wave, waves->waves,
+                  share_text(waves->blocks / wave - (waves->waves - 1)))};
 }
 
 // Kernels of one name, wherever they are launched: all with fewer blocks than SMs, or those of one
@@ -125,8 +124,7 @@ Seconds each(const KernelUse& kernel) { return kernel.time / static_cast<double>
 const KernelUse* wide_launch_of(const TraceSummary& trace, const Launches& launches, int sms) {
   const KernelUse* wide = nullptr;
   const auto look = [&](const KernelUse& kernel) {
-    const bool is_wide = kernel.name == launches.kernel->name && kernel.count > 0 &&
-                         blocks_of(kernel.launch) >= sms &&
+    const bool is_wide = kernel.name == launches.kernel->name && blocks_of(kernel.launch) >= sms &&
                          kFarFaster * each(kernel) <= each(*launches.kernel);
     if (is_wide && (wide == nullptr || blocks_of(kernel.launch) < blocks_of(wide->launch))) {
       wide = &kernel;
@@ -253,8 +251,7 @@ std::vector<TraceCase> judge(const TraceSummary& trace, int sms, OccupiedBy occu
     }
     add_if_visible(trace, launches.kernel->name, describe(trace, {launches}, sms), cases);
   }
-  std::ranges::stable_sort(own,
-                           [](const Launches& a, const Launches& b) { return a.time > b.time; });
+  std::ranges::stable_sort(own, std::greater{}, &Launches::time);
   if (!own.empty()) {
     add_if_visible(trace, own.front().kernel->name, describe(trace, own, sms), cases);
   }

@@ -59,14 +59,20 @@ const Statement* step_loop_around(const Statement& statement) {
   return nullptr;
 }
 
-// `clock() - start` with the statement that set start; null for others.
+bool is_clock_read(const Expr* value) {
+  const Expr* made = resolved(value);
+  return made != nullptr && made->call() != nullptr && is_clock(*made->call());
+}
+
+// `clock() - start`, `end - start` of two reads.
+bool is_difference(const Expr& part) {
+  return part.kind == ExprKind::binary && part.word() == "-" && is_clock_read(part.children()[0]);
+}
+
+// The statement that set the start of a difference; null for others.
 const Statement* started_at(const Expr& part) {
-  const bool is_difference =
-      part.kind == ExprKind::binary && part.word() == "-" && part.children().size() == 2;
-  if (!is_difference) return nullptr;
-  const Expr* now = resolved(part.children()[0]);
+  if (!is_difference(part)) return nullptr;
   const Statement* binding = part.children()[1]->binding();
-  if (now == nullptr || now->call() == nullptr || !is_clock(*now->call())) return nullptr;
   if (part.children()[1]->kind != ExprKind::name || binding == nullptr) return nullptr;
   const bool is_start = binding->value != nullptr && binding->value->call() != nullptr &&
                         is_clock(*binding->value->call());
@@ -115,9 +121,8 @@ bool is_gpu_work(const Call& call) {
 
 // model(x), or train(batch) that calls it.
 bool runs_gpu_work(const Call& call) {
-  constexpr int kMaxLevels = 2;
   return is_gpu_work(call) ||
-         (call.target != nullptr && any_call_below(*call.target, kMaxLevels, is_gpu_work));
+         (call.target != nullptr && any_call_below(*call.target, kMaxCallDepth, is_gpu_work));
 }
 
 // `images.cuda()`: without non_blocking the host waits for the copy, and for all that the GPU was
@@ -148,22 +153,21 @@ bool may_read_result(const Call& call) {
 }
 
 bool names_rank(const Expr* expr) {
-  return any_inside(expr, [&](const Expr& part) { return contains(last_name(&part), "rank"); });
+  return any_inside(expr, [](const Expr& part) { return contains(last_name(&part), "rank"); });
 }
 
 // `step % n` where n is not known as 1; not `rank % gpus == 0`.
 bool skips_passes(const SourceFacts& facts, const Expr* condition) {
   return any_inside(condition, [&](const Expr& part) {
-    const bool is_remainder = part.kind == ExprKind::binary && part.word() == "%" &&
-                              part.children().size() == 2 && !names_rank(part.children()[0]);
+    const bool is_remainder =
+        part.kind == ExprKind::binary && part.word() == "%" && !names_rank(part.children()[0]);
     return is_remainder && !facts.value(part.children()[1]).is(1);
   });
 }
 
 // `if i == n_critic - 1:` of the loop's own counter.
 bool is_for_one_pass(const Expr* condition) {
-  const bool compares = condition != nullptr && condition->kind == ExprKind::comparison &&
-                        condition->word() == "==" && condition->children().size() == 2;
+  const bool compares = condition->kind == ExprKind::comparison && condition->word() == "==";
   const Statement* counts = compares ? condition->children()[0]->binding() : nullptr;
   return counts != nullptr && counts->kind == StatementKind::for_;
 }
@@ -338,11 +342,6 @@ std::optional<Untimed> untimed_work(const SourceFacts& facts, const Expr& part,
   return main == nullptr ? std::nullopt : std::optional(Untimed{&start, main});
 }
 
-bool is_clock_read(const Expr* value) {
-  const Expr* made = value == nullptr ? nullptr : resolved(value);
-  return made != nullptr && made->call() != nullptr && is_clock(*made->call());
-}
-
 // Below the loop itself, not in an `if` or an inner loop of it.
 bool is_on_each_pass(const Statement& statement, const Statement& loop) {
   const Statement* outer = statement.parent;
@@ -353,9 +352,7 @@ bool is_on_each_pass(const Statement& statement, const Statement& loop) {
 // `update(time() - end); end = time()`: the statement at the end of each pass that sets `end`
 // for the next one. Null for others.
 const Statement* set_again(const Expr& part, const Statement& loop) {
-  const bool is_difference =
-      part.kind == ExprKind::binary && part.word() == "-" && part.children().size() == 2;
-  if (!is_difference || !is_clock_read(part.children()[0])) return nullptr;
+  if (!is_difference(part)) return nullptr;
   const File& file = *loop.file;
   const std::string_view start = file.slice(part.children()[1]->range);
   const Statement* again = nullptr;

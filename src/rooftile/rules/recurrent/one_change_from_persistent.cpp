@@ -52,7 +52,7 @@ algorithm. Another batch is compared per sample.
 
 bool is_standard_recurrent(const RuleInput& input, const Op& op) {
   const auto* rnn = std::get_if<Recurrent>(&op.body);
-  return rnn != nullptr && !rnn->packed && rnn->projection == 0 && rnn->seq > 1 &&
+  return rnn != nullptr && rnn->seq > 1 &&
          cudnn_rnn_algorithm(*rnn, op.dtypes.input, input.device()).forward ==
              RnnAlgorithm::standard;
 }
@@ -89,6 +89,7 @@ class Proposals {
   const std::vector<Proposal>& all() const { return all_; }
 
  private:
+  // A proposal that changes nothing, or is not enough, leaves the standard algorithm.
   void add_if_persistent(Proposal proposal) {
     if (becomes_persistent(input_, proposal)) all_.push_back(std::move(proposal));
   }
@@ -98,7 +99,6 @@ class Proposals {
   }
 
   void split_layers() {
-    if (rnn_.layers < 2 || rnn_.directions > 1) return;
     Recurrent one = rnn_;
     one.layers = 1;
     Proposal split = proposal(one,
@@ -111,7 +111,6 @@ class Proposals {
   }
 
   void split_directions() {
-    if (rnn_.directions < 2 || rnn_.layers > 1) return;
     Recurrent one = rnn_;
     one.directions = 1;
     Proposal split =
@@ -124,7 +123,7 @@ class Proposals {
   void pad_input() {
     Recurrent padded = rnn_;
     padded.input = round_up(rnn_.input, kWidthStep);
-    if (padded.input == rnn_.input || padded.input > rnn_.input * 3 / 2) return;
+    if (padded.input > rnn_.input * 3 / 2) return;
     add_if_persistent(proposal(
         padded,
         fmt::format("Pad the input from {} to {} features with zeros.", rnn_.input, padded.input),
@@ -137,7 +136,7 @@ class Proposals {
          {round_up(rnn_.hidden, kWidthStep), rnn_.hidden / kWidthStep * kWidthStep,
           std::int64_t{192}, std::int64_t{384}}) {
       const bool is_near = 8 * std::abs(hidden - rnn_.hidden) <= rnn_.hidden;
-      if (hidden == rnn_.hidden || !is_near) continue;
+      if (!is_near) continue;
       Recurrent changed = rnn_;
       changed.hidden = hidden;
       const bool padded = hidden > rnn_.hidden;

@@ -38,7 +38,6 @@ using namespace source;
 bool surrounds_no_training(const Call& call) {
   const Statement* around = call.statement;
   if (around->kind != StatementKind::with_) return false;
-  constexpr int kFewLevels = 3;
   const auto runs_backward = [](const Call& inner) {
     return inner.method == "backward" || inner.method == "manual_backward" ||
            inner.name == "torch.autograd.grad";
@@ -47,7 +46,7 @@ bool surrounds_no_training(const Call& call) {
     if (runs_backward(*inner)) return true;
     // What is not seen may train.
     if (inner->target == nullptr) return is_one_of(inner->method, {"fit", "train", "step"});
-    return any_call_below(*inner->target, kFewLevels, runs_backward);
+    return any_call_below(*inner->target, kMaxCallDepth, runs_backward);
   });
 }
 

@@ -89,11 +89,6 @@ bool carries_graph(const Loop* loop) {
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
-  bool is_used = false;
-  for (const auto& file : facts.files) {
-    is_used = is_used || mentions(*file, {"retain_graph", "retain_variables"});
-  }
-  if (!is_used) return {};
   for (const Iteration& iteration : training_iterations(facts)) {
     if (!trains_on_gpu(facts, *iteration.file)) continue;
     for (std::size_t i = 0; i < iteration.calls.size(); ++i) {

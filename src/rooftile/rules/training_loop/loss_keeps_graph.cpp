@@ -159,12 +159,12 @@ bool makes_text(const Expr& part) {
 bool is_condition(const Expr& part) {
   const Expr* choice = part.parent;
   return choice != nullptr && choice->kind == ExprKind::conditional &&
-         choice->children().size() == 3 && choice->children()[1] == &part;
+         choice->children()[1] == &part;
 }
 
 // `loss.item() if has_old else loss`: without the one, the other is a number as well.
 bool chooses_detached(const Expr& part) {
-  return part.kind == ExprKind::conditional && part.children().size() == 3 &&
+  return part.kind == ExprKind::conditional &&
          (is_detached(*part.children()[0]) || is_detached(*part.children()[2]));
 }
 
@@ -261,8 +261,7 @@ Sum sum_of(const SourceFacts& facts, const Statement& statement) {
   // `sum = total + loss; total = sum`
   const Expr* value = statement.value;
   if (is_set && value != nullptr) value = &script::written(facts, *value);
-  if (is_set && value != nullptr && value->kind == ExprKind::binary && value->word() == "+" &&
-      statement.target != nullptr && value->children().size() == 2) {
+  if (is_set && value != nullptr && value->kind == ExprKind::binary && value->word() == "+") {
     for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
       const bool is_same = !root_name(statement.target).empty() &&
                            root_name(value->children()[side]) == root_name(statement.target);

@@ -114,9 +114,11 @@ void Flow::connect_value(NodeId id) {
     }
     case Op::decorated:
       return depend(id, node_of(function, made.operands[1], key.context));
+    case Op::import:
+      if (connect_global(id, made.word)) return;
+      [[fallthrough]];
     case Op::closure:
-    case Op::definition:
-    case Op::import: {
+    case Op::definition: {
       Value name = constant_of(ValueKind::name, made.expr);
       name.text = made.word;
       return is_constant(id, name);
@@ -288,6 +290,8 @@ void Flow::connect_variable(NodeId id) {
   for (const source::Statement* each : facts_->assignments(full)) {
     depend(id, each->target, Certainty::constant);
   }
+  // The other file may only hand it on, under another name.
+  if (nodes_[id].dependencies.empty()) may_be_anything(id);
 }
 
 void Flow::connect_name(NodeId id, const Function& function, const Instruction& made) {
@@ -304,14 +308,19 @@ void Flow::connect_name(NodeId id, const Function& function, const Instruction& 
   }
 }
 
-void Flow::connect_full_name(NodeId id, const Expr& expr) {
+// False where it is no variable of a given file.
+bool Flow::connect_global(NodeId id, std::string_view full_name) {
   const source::Store& store = facts_->store();
-  const auto global = store.globals.find(expr.full_name());
-  if (global != store.globals.end()) {
-    const Function& module = graphs_.of(*global->second->file).module();
-    const std::string_view word = expr.full_name().substr(expr.full_name().rfind('.') + 1);
-    return depend(id, node({NodeKind::variable, &module, word_id(word), 0}), Certainty::constant);
-  }
+  const auto global = store.globals.find(full_name);
+  if (global == store.globals.end()) return false;
+  const Function& module = graphs_.of(*global->second->file).module();
+  const std::string_view word = full_name.substr(full_name.rfind('.') + 1);
+  depend(id, node({NodeKind::variable, &module, word_id(word), 0}), Certainty::constant);
+  return true;
+}
+
+void Flow::connect_full_name(NodeId id, const Expr& expr) {
+  if (connect_global(id, expr.full_name())) return;
   if (is_one_of(expr.full_name(), {"math.inf", "torch.inf", "numpy.inf"})) {
     return is_constant(id, real_constant(std::numeric_limits<double>::infinity(), &expr));
   }
@@ -338,6 +347,7 @@ void Flow::connect_attribute(NodeId id, const Instruction& made) {
     type.certainty = Certainty::configurable;
     return is_constant(id, type);
   }
+  if (connect_global(id, expr.full_name())) return;
   if (is_assigned(expr)) {
     const Expr* given = source::assigned_value(*expr.binding(), expr.word());
     return depend(id, given, Certainty::constant);

@@ -152,6 +152,7 @@ class Flow {
   void connect_free(NodeId id, const Function& function, std::string_view word);
   void connect_name(NodeId id, const Function& function, const Instruction& made);
   void connect_full_name(NodeId id, const Expr& expr);
+  bool connect_global(NodeId id, std::string_view full_name);
   void connect_attribute(NodeId id, const Instruction& made);
   bool connect_property(NodeId id, const source::ClassDef& def, std::string_view word);
   bool connect_class_attribute(NodeId id, const source::ClassDef& def, std::string_view word);

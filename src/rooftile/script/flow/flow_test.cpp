@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "rooftile/readers/python/read_python.h"
 #include "rooftile/script/flow/known_value.h"
@@ -210,6 +213,223 @@ const ValueCase kOptions[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Options, FlowValues, testing::ValuesIn(kOptions));
 
+const ValueCase kOperators[] = {
+    {"ask(-7 // 2)", "-4"},
+    {"ask(-7 % 3)", "2"},
+    {"ask(7 / 2)", "3.5"},
+    {"ask(2 ** 10)", "1024"},
+    {"ask(2 ** 64)", "?"},
+    {"ask(0.5 ** 63 > 0)", "True"},
+    {"ask(2 ** -64)", "?"},
+    {"ask(1 / 0)", "?"},
+    {"ask(1 // 0)", "?"},
+    {"ask(1e308 * 10)", "?"},
+    {"ask(int(9e14))", "900000000000000"},
+    {"ask(int(1e15))", "?"},
+    {"ask(int(1.2e15))", "?"},
+    {"ask(2 - 3 * 4)", "-10"},
+    {"ask(4 + 3.5)", "7.5"},
+    {"ask('a' + 'b')", "?"},
+    {"ask(5 & 1)", "?"},
+    {"ask(-(-3))", "3"},
+    {"ask(-2.5)", "-2.5"},
+    {"ask(-'a')", "?"},
+    {"ask(+3)", "?"},
+    {"ask(3 < 3)", "False"},
+    {"ask(3 <= 3)", "True"},
+    {"ask(3 > 3)", "False"},
+    {"ask(3 >= 3)", "True"},
+    {"ask(3 != 3)", "False"},
+    {"ask(3 is 3)", "True"},
+    {"ask(3 is not 3)", "False"},
+    {"ask('a' < 'b')", "?"},
+    {"ask(None == 3)", "False"},
+    {"ask([1] == [1])", "?"},
+    {"ask([1] is None)", "False"},
+    {"ask(None is not None)", "False"},
+    {"ask(True == True)", "True"},
+    {"ask(True != False)", "True"},
+    {"import torch\nask(torch.float16 == torch.float16)", "True"},
+    {"import torch\nask(torch.float16 == torch.half)", "?"},
+    {"import torch\nask(torch.float16 == 'x')", "False"},
+    {"ask('b' in 'abc')", "True"},
+    {"ask('x' in ['a'])", "False"},
+    {"ask('x' not in ('a', 'b'))", "True"},
+    {"ask(2 in (1, 2))", "True"},
+    {"ask(2 in {1, 2})", "?"},
+    {"ask('a' in {'a': 1})", "?"},
+    {"ask(1 in 'a')", "?"},
+    {"ask(not 0)", "True"},
+    {"ask(not 'a')", "False"},
+    {"ask(not None)", "True"},
+};
+INSTANTIATE_TEST_SUITE_P(Operators, FlowValues, testing::ValuesIn(kOperators));
+
+const ValueCase kBuiltins[] = {
+    {"ask(str(8))", "'8'"},
+    {"ask(str('a'))", "'a'"},
+    {"ask(str(2.5))", "?"},
+    {"ask(str(True))", "?"},
+    {"ask(str(None))", "?"},
+    {"ask(float('2.5'))", "2.5"},
+    {"ask(float(2))", "2"},
+    {"ask(bool('a'))", "True"},
+    {"ask(bool(''))", "False"},
+    {"ask(int(2.7))", "2"},
+    {"ask(int(-2.7))", "-2"},
+    {"ask(int(True))", "1"},
+    {"ask(int('x'))", "?"},
+    {"ask(int())", "?"},
+    {"ask(int(*x))", "?"},
+    {"ask(min(2, 3, 1))", "1"},
+    {"ask(max(2, 2.5))", "2.5"},
+    {"ask(abs(-3))", "3"},
+    {"ask(abs(3))", "3"},
+    {"ask(abs(-2.5))", "2.5"},
+    {"ask(len((1, 2, 3)))", "3"},
+    {"ask(len({'a': 1}))", "?"},
+    {"ask(len('abc'))", "?"},
+    {"ask(len([]))", "0"},
+    {"ask(min('a', 2))", "?"},
+    {"ask(max(2))", "2"},
+    {"import argparse\np = argparse.ArgumentParser()\np.add_argument('--n', type=int, "
+     "default=3)\nargs = p.parse_args()\nask(max(args.n, 2))",
+     "3 by default"},
+    {"import argparse\np = argparse.ArgumentParser()\np.add_argument('--n', type=int, "
+     "default=3)\nargs = p.parse_args()\nask(max(args.n, 5))",
+     "5 by default"},
+    {"i = 1\nj = 'a'\nask(f'{j}-{i}')", "'a-1'"},
+    {"i = 1.5\nask(f'{i}')", "?"},
+    {"i = 1\nask(f'{i!r}')", "?"},
+    {"i = 1\nask(f'{i=}')", "?"},
+    {"i = 1\nask(f'{{{i}}}')", "?"},
+    {"i = 1\nask(f'a{i}b{i}')", "'a1b1'"},
+    {"ask(f'{x}')", "?"},
+};
+INSTANTIATE_TEST_SUITE_P(Builtins, FlowValues, testing::ValuesIn(kBuiltins));
+
+const ValueCase kNarrowing[] = {
+    {"if x:\n  n = 0\nelse:\n  n = 2\nif n:\n  pass\nelse:\n  n = 2\nask(n)", "2"},
+    {"if x:\n  n = 0\nelse:\n  n = 2\nif not n:\n  n = 2\nask(n)", "2"},
+    {"if x:\n  n = None\nelse:\n  n = 2\nif n is None:\n  n = 2\nask(n)", "2"},
+    {"if x:\n  n = None\nelse:\n  n = 2\nif n is not None:\n  pass\nelse:\n  n = 2\nask(n)", "2"},
+    {"if x:\n  n = None\nelse:\n  n = 2\nif None != n:\n  pass\nelse:\n  n = 2\nask(n)", "?"},
+    {"if x:\n  n = None\nelse:\n  n = 2\nif n == None:\n  n = 2\nask(n)", "2"},
+    {"if x:\n  n = None\nelse:\n  n = 2\nif n != None:\n  n = n\nelse:\n  n = 2\nask(n)", "2"},
+    {"if x:\n  n = None\nelse:\n  n = 2\nm = n\nif m is None:\n  n = 2\nask(n)", "2"},
+    {"if x:\n  n = None\nelse:\n  n = 2\nif y is None:\n  n = 2\nask(n)", "?"},
+    {"if x:\n  n = 3\nelse:\n  n = 2\nif n is None:\n  n = 2\nask(n)", "?"},
+    {"if x:\n  n = None\nelse:\n  n = 2\nif n is None and y:\n  n = 2\nask(n)", "?"},
+    {"if x:\n  n = None\nelse:\n  n = 2\nif n is None or y:\n  n = 2\nask(n)", "?"},
+    {"def f(n=None):\n  if x:\n    n = 2\n  if n is None:\n    n = 2\n  ask(n)\nf()",
+     "2 by default"},
+};
+INSTANTIATE_TEST_SUITE_P(Narrowing, FlowValues, testing::ValuesIn(kNarrowing));
+
+const ValueCase kStatements[] = {
+    {"n = 1\ntry:\n  with f() as n:\n    n = 1\nexcept E:\n  ask(n)", "?"},
+    {"n = 1\ntry:\n  n = 1\nexcept E:\n  ask(n)", "1"},
+    {"n = 1\ntry:\n  f()\nfinally:\n  n = 2\nask(n)", "2"},
+    {"n = 1\ntry:\n  f()\nexcept E:\n  n = 2\nelse:\n  n = 2\nask(n)", "2"},
+    {"n = 1\nfor x in y:\n  n = 2\nelse:\n  n = 2\nask(n)", "2"},
+    {"n = 1\nfor x in y:\n  if x:\n    n = 3\n    break\nelse:\n  n = 3\nask(n)", "3"},
+    {"n = 1\nwhile x:\n  n = 2\nelse:\n  n = 2\nask(n)", "2"},
+    {"n = 1\nwhile x:\n  if y:\n    continue\n  n = 2\nask(n)", "?"},
+    {"n = 1\nfor x in y:\n  break\n  n = 2\nask(n)", "1"},
+    {"n = 1\nz = [(n := 2) for x in y]\nask(n)", "?"},
+    {"n = 1\nz = [(n := 1) for x in y if x > 2]\nask(n)", "1"},
+    {"n = 1\nz = [(n := 2) for x in y if x > 2]\nask(n)", "?"},
+    {"n = 1\nz = [x for x in y if (n := 2) > x]\nask(n)", "?"},
+    {"n = 1\nz = {x: (n := 2) for x in y}\nask(n)", "?"},
+    {"n = [x for x in [3, 3]]\nfor m in n:\n  ask(m)", "3"},
+    {"n = 2\nn: int\nask(n)", "2"},
+    {"n: int = 2\nask(n)", "2"},
+    {"n = 2\nn *= 3\nask(n)", "6"},
+    {"n = 7\nn //= 2\nask(n)", "3"},
+    {"n = 2\nn **= 3\nask(n)", "8"},
+    {"a = b = 2\nask(a + b)", "4"},
+    {"(a, b), c = (1, 2), 3\nask(b)", "2"},
+    {"[a, b] = [1, 2]\nask(a)", "1"},
+    {"a, *b = 1, 2, 3\nask(a)", "1"},
+    {"a, *b = 1, 2, 3\nask(b)", "?"},
+    {"n = (3, 4)\nask(n[2])", "?"},
+    {"n = (3, 4)\nask(n[-1])", "?"},
+    {"n = [3, *x]\nask(n[0])", "?"},
+    {"n = {'a': 3}\nask(n[0])", "?"},
+    {"n = 3\nmatch v:\n  case 1:\n    n = 4\n  case 2:\n    n = 4\n  case _:\n    n = 4\nask(n)",
+     "?"},
+    {"n = 3\nmatch v:\n  case 1:\n    n = 3\nask(n)", "3"},
+    {"n = 1\nif x:\n  raise E\nelse:\n  n = 2\nask(n)", "2"},
+    {"def f():\n  n = 1\n  if x:\n    return\n    n = 2\n  ask(n)\nf()", "1"},
+    {"import torch as n\nask(n)", "torch"},
+    {"def n():\n  return 1\nask(n)", "train.n"},
+    {"class n:\n  pass\nask(n)", "train.n"},
+    {"n = 3\ndel (n)\nask(n)", "?"},
+    {"n = 3\nm = 4\ndel n, m\nask(m)", "?"},
+    {"n = 3\ndel n[0]\nask(n)", "3"},
+    {"n = lambda k=4: k\nask(n())", "4"},
+    {"n = lambda k=4: k\nask(n(5))", "5"},
+    {"k = 0\nz = [(ask(k), (k := 1)) for x in y]", "?"},
+    {"k = 0\nz = [ask(k) for x in y]", "0"},
+    {"k = 0\nz = [ask(x) for x in [3, 3]]", "3"},
+    {"n = 1\nz = [n for n in [2, 2] if ask(n)]", "2"},
+    {"n = 1\nz = {n: 1 for n, m in y if ask(1)}", "1"},
+    {"z = [ask(m) for n in y for m in [5, 5]]", "5"},
+    {"n = (2 if x else 2) + 1\nask(n)", "3"},
+    {"n = 2 if x else 3\nask(n)", "?"},
+    {"n = 0 or 3\nask(n)", "3"},
+    {"n = 0 and 3\nask(n)", "0"},
+    {"n = 1 and 2 and 3\nask(n)", "3"},
+    {"n = x and 3\nask(n)", "?"},
+    {"n = 1\ndef f():\n  return n\nask(f())", "1"},
+    {"def f(*, n=3):\n  return n\nask(f())", "3"},
+    {"def f(n, /):\n  return n\nask(f(3))", "3"},
+    {"n = 1\nclass C:\n  n = 2\nask(n)", "1"},
+    {"def f():\n  global n, m\n  n = 5\n  m = 3\nm = 3\nf()\nask(m)", "3"},
+    {"n = 1\ntry:\n  raise E\nexcept E:\n  n = 2\nask(n)", "2"},
+    {"n = 1\ntry:\n  n = 2\n  raise E\nexcept E:\n  ask(n)", "?"},
+    {"n = 1\nwhile x:\n  n = 1\n  if y:\n    break\n  n = 2\nask(n)", "?"},
+    {"n = 1\nfor x in y:\n  n = 2\n  continue\n  n = 3\nask(n)", "?"},
+    {"n = 2\nfor x in y:\n  n = 2\n  continue\n  n = 3\nask(n)", "2"},
+    {"n = 2\nwith f():\n  n = 3\nask(n)", "3"},
+    {"n = 2\nasync def f():\n  n = 3\nask(n)", "2"},
+    {"n = 2\nassert n\nask(n)", "2"},
+    {"n = [2, 3]\nn[0] = 4\nask(n[1])", "3"},
+};
+INSTANTIATE_TEST_SUITE_P(Statements, FlowValues, testing::ValuesIn(kStatements));
+
+// ---- several files
+
+struct FilesCase {
+  std::vector<std::pair<std::string, std::string>> files;
+  const char* value;
+};
+
+TEST(Flow, FollowsNamesIntoOtherFiles) {
+  const FilesCase cases[] = {
+      {{{"sizes.py", "N = 4\n"}, {"train.py", "from sizes import N\nask(N)\n"}}, "4"},
+      {{{"sizes.py", "N = 4\n"}, {"train.py", "from sizes import N as M\nask(M)\n"}}, "4"},
+      {{{"sizes.py", "N = 4\n"}, {"train.py", "import sizes\nask(sizes.N)\n"}}, "4"},
+      {{{"sizes.py", "N = 4\n"}, {"train.py", "from sizes import N\ndef f():\n  ask(N)\nf()\n"}},
+       "4"},
+      {{{"sizes.py", "N = 4\n"},
+        {"train.py", "try:\n  from sizes import N\nexcept E:\n  N = 4\nask(N)\n"}},
+       "4"},
+      {{{"sizes.py", "def f():\n  global N\n  N = 5\nN = 4\n"},
+        {"train.py", "from sizes import N\nask(N)\n"}},
+       "sizes.N"},
+      {{{"sizes.py", "def n():\n  return 4\n"}, {"train.py", "import sizes\nask(sizes.n())\n"}},
+       "4"},
+      {{{"sizes.py", "N = 4\n"}, {"train.py", "import sizes\nsizes.N = 5\nask(sizes.N)\n"}}, "?"},
+  };
+  for (const auto& [files, value] : cases) {
+    const SourceFacts facts = read_python_texts(files).value();
+    const auto& calls = facts.method_calls("ask");
+    ASSERT_EQ(calls.size(), 1U);
+    EXPECT_EQ(text_of(facts.value(calls[0]->arguments[0].value)), value) << files[1].second;
+  }
+}
+
 // ---- origins
 
 // What the first call of `ask` gets may be, as it is written.
@@ -262,6 +482,36 @@ const ValueCase kOrigins[] = {
     {"def f(x):\n  if x:\n    return f(x)\n  return g()\nask(f(h()))", "g()"},
 };
 INSTANTIATE_TEST_SUITE_P(Origins, FlowOrigins, testing::ValuesIn(kOrigins));
+
+// Whether what `ask` gets comes from a call of `make`.
+bool comes_from_make(const std::string& script) {
+  const SourceFacts facts = read_python_text("train.py", script).value();
+  const auto& calls = facts.method_calls("ask");
+  return !calls.empty() &&
+         find_source(facts, *calls[0]->arguments[0].value, [](const source::Expr& expr) {
+           const source::Call* call = expr.call();
+           if (call != nullptr && call->method == "make") return SourceStep::found;
+           return call != nullptr && call->method == "other" ? SourceStep::stop : SourceStep::go_on;
+         });
+}
+
+TEST(Flow, FindsWhatAValueIsMadeOf) {
+  for (const char* script :
+       {"ask(make())", "x = make()\nask(x + 1)", "for x in make():\n  ask(x)",
+        "for x, y in make():\n  ask(y)", "x = make().run(1)\nask(x)", "ask(run(1, make()))",
+        "ask(make()[0])", "x = [1, make()]\nask(x)", "ask(f'{make()}')", "ask(1 if a else make())",
+        "ask(a or make())", "ask(-make())", "ask(make() > 1)", "ask([x for x in make()])",
+        "def f():\n  return make()\nask(f())", "def f(x):\n  ask(x)\nf(make())",
+        "x = 1\nfor i in y:\n  x = x + make()\nask(x)", "ask(make().size)"}) {
+    EXPECT_TRUE(comes_from_make(script)) << script;
+  }
+  for (const char* script :
+       {"ask(1)", "make()\nask(x)", "ask(other(make()))", "ask(x[make()])",
+        "x = make()\nx = 1\nask(x)", "ask(lambda: make())", "with make() as x:\n  ask(x)",
+        "if False:\n  x = make()\nelse:\n  x = 1\nask(x)"}) {
+    EXPECT_FALSE(comes_from_make(script)) << script;
+  }
+}
 
 // ---- the lattice
 

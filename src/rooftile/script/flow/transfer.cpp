@@ -176,6 +176,8 @@ KnownValue Flow::of_conversion(const Node& node) {
       converted = boolean_constant(each.is_true(), made.expr);
     } else if (name == "str" && each.kind == ValueKind::integer) {
       converted = text_constant(graphs_.keep(std::to_string(each.integer)), made.expr);
+    } else if (name == "str" && each.kind != ValueKind::text) {
+      converted = constant_of(ValueKind::unknown, made.expr);  // "2.5", "None" are not written out
     } else if (name != "str" && each.kind == ValueKind::text) {
       converted = number_constant(each.text, made.expr);
     } else if (name == "int" && each.kind == ValueKind::boolean) {
