@@ -177,6 +177,39 @@ TEST(Configs, EachKindOfModelIsReadAsBefore) {
   expect_golden(kTests / "golden/readers/kinds" / "same.txt", same);
 }
 
+// Without the lines of the model in its usual form; the decode step, where it has one, without
+// those of the pass over all positions.
+std::string text_of_form(const ConfigForm& form) {
+  static const std::regex kSpaces("\\s+");
+  const std::string members(form.members), sizes = sizes_of(form.type) + ", " + members;
+  std::string text = fmt::format("## {}\n", std::regex_replace(members, kSpaces, std::string(" ")));
+  std::vector<std::string> known = lines_of(form.type, "", Mode::inference);
+  for (const Mode mode : {Mode::inference, Mode::decode}) {
+    const Result<Workload> workload = read_kind(form.type, "", sizes, mode);
+    if (!workload) {
+      text += mode == Mode::inference ? workload.error().message + "\n" : "";
+      continue;
+    }
+    if (mode == Mode::decode) text += "# decode\n";
+    const std::vector<std::string> lines = lines_of(*workload);
+    for (const std::string& line : lines) {
+      if (std::find(known.begin(), known.end(), line) == known.end()) text += line + "\n";
+    }
+    known = lines;
+  }
+  return text;
+}
+
+TEST(Configs, FormsAreReadAsBefore) {
+  std::map<std::string, std::string> texts;
+  for (const ConfigForm& form : config_forms()) {
+    texts[std::string(form.type)] += text_of_form(form);
+  }
+  for (const auto& [type, text] : texts) {
+    expect_golden(kTests / "golden/readers/forms" / (type + ".txt"), text);
+  }
+}
+
 // Keys that the source file reads which describes a kind of model: flags, and words in quotes that
 // may be others.
 struct KeysOfFamily {
@@ -265,7 +298,8 @@ class ChangedConfig {
     }
     text +=
         fmt::format("{} {}: {} lines, {} of them new\n", key, value, changed.size(), added.size());
-    added.resize(std::min<std::size_t>(added.size(), 4));
+    const bool is_usual = value == "true" || value == "false" || value == "24";
+    added.resize(std::min<std::size_t>(added.size(), is_usual ? 12 : 4));
     for (const std::string& line : added) text += "  " + line + "\n";
     return !is_error(changed);
   }

@@ -171,8 +171,11 @@ TEST(BatchCurve, EndsAtBatchesInUse) {
       workload.mode = mode;
       return workload;
     };
-    return batch_curve(in_mode(batch), TimeModel(*find_device("a100")),
-                       [&](std::int64_t size) { return std::optional(in_mode(size)); });
+    return batch_curve(in_mode(batch), TimeModel(*find_device("a100")), [&](std::int64_t size) {
+      Workload larger = in_mode(size);
+      larger.batch.reset();  // the curve knows it
+      return std::optional(larger);
+    });
   };
   EXPECT_EQ(curve_from(64, Mode::training).points.back().batch, 8192);
   EXPECT_EQ(curve_from(64, Mode::inference).points.back().batch, 2048);

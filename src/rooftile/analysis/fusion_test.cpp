@@ -27,12 +27,15 @@ TEST(Fusion, ValuesBetweenTheOperationsAreNeitherWrittenNorRead) {
 }
 
 TEST(Fusion, AValueWithAnotherReaderIsStillWritten) {
-  const auto runs = runs_of(
-      "elementwise a fp16 fn=relu elements=1000 from=x to=a\n"
-      "elementwise b fp16 fn=tanh elements=1000 from=a to=b\n"
-      "gemm c fp16 m=10 n=10 k=100 from=a\n");
-  ASSERT_EQ(runs.size(), 1u);
-  EXPECT_EQ(runs[0].after, Bytes(2000 + 2000 + 2000));  // x read, a and b written
+  for (const char* reader : {"gemm c fp16 m=10 n=10 k=100 from=a\n",
+                             "reduce c fp16 fn=mean elements=1000 outputs=10 from=a to=c\n"}) {
+    const std::string text =
+        "elementwise a fp16 fn=relu elements=1000 from=x to=a\n"
+        "elementwise b fp16 fn=tanh elements=1000 from=a to=b\n";
+    const auto runs = runs_of((text + reader).c_str());
+    ASSERT_EQ(runs.size(), 1u) << reader;
+    EXPECT_EQ(runs[0].after, Bytes(2000 + 2000 + 2000)) << reader;  // x read, a and b written
+  }
 }
 
 TEST(Fusion, NothingFusesAcrossAProduct) {

@@ -43,5 +43,28 @@ TEST(GroupEqualLayers, PrecisionsStayApart) {
   EXPECT_EQ(group_equal_layers(workload, analysis, [](const Op&) { return true; }).size(), 2u);
 }
 
+// What ran has a time of its own; the gradient is of the same layer.
+TEST(GroupEqualLayers, ShareWhatIsNotMeasured) {
+  Workload workload;
+  workload.ops = {gemm_op(16), gemm_op(16, Phase::forward, 2), gemm_op(16),
+                  gemm_op(32), gemm_op(16, Phase::wgrad),      gemm_op(16, Phase::wgrad)};
+  const double seconds[] = {1, 2, 0, 4, 5, 6};  // 0: not measured
+  for (std::size_t i = 0; i < 6; ++i) {
+    if (seconds[i] > 0) workload.ops[i].measured = Seconds(seconds[i]);
+  }
+  const TimeModel any(*find_device("h100"));
+  const TimeModel model = step_model(workload, any);
+  const Analysis analysis = analyse(workload, any);
+  for (std::size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(analysis.ops[i].measured, workload.ops[i].measured) << i;
+    EXPECT_EQ(analysis.ops[i].layer, i == 3 ? 3U : 0U) << i;
+    EXPECT_EQ(analysis.ops[i].time->time.expected, model.estimate(workload.ops[i])->time.expected);
+  }
+  const double modelled = model.estimate(workload.ops[2])->time.expected.value();
+  EXPECT_DOUBLE_EQ(analysis.total.expected.value(), 1 + 2 * 2 + modelled + 4 + 5 + 6);
+  EXPECT_DOUBLE_EQ(analysis.ops[1].time_share, 4 / analysis.total.expected.value());
+  EXPECT_EQ(analysis.ops_without_time, 0);
+}
+
 }  // namespace
 }  // namespace rooftile

@@ -45,6 +45,8 @@ TEST(FindReader, SaysWhatOtherFilesAre) {
       "profiler trace, an Nsight Systems export, a script, timings or the text form";
   const std::pair<std::pair<const char*, const char*>, std::string> cases[] = {
       {{"a.txt", "hello"}, "plain text" + expected},
+      {{"a.txt", "hello\n"}, "plain text" + expected},
+      {{"a.txt", "# hello\n\n"}, "plain text" + expected},
       {{"a.jpg", "\xff\xd8\xff\xe0"}, "a JPEG image" + expected},
       {{"a.json", "{\"a\": 1}"}, "JSON text of another kind" + expected},
       {{"a.dat", "\x01\x02"}, "binary data" + expected},

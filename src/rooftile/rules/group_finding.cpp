@@ -93,10 +93,11 @@ std::optional<Seconds> lost_to_tiles(const RuleInput& input, const LayerGroup& g
   std::optional<Seconds> lost;
   for (const std::size_t op : group.ops) {
     const std::optional<TimeEstimate>& time = input.analysis.ops[op].time;
-    if (!time || !time->grid) continue;
-    const double unused = 1 - time->grid->efficiency();
-    lost = lost.value_or(Seconds()) +
-           time->time.expected * (unused * to_double(input.workload.ops[op].count));
+    if (time && time->grid) {
+      const double unused = 1 - time->grid->efficiency();
+      lost = lost.value_or(Seconds()) +
+             time->time.expected * (unused * to_double(input.workload.ops[op].count));
+    }
   }
   return lost;
 }

@@ -6,6 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "rooftile/hardware/device_file.h"
+#include "rooftile/rules/gate.h"
+#include "rooftile/workload/workload_text.h"
+
 namespace rooftile {
 namespace {
 
@@ -47,6 +51,22 @@ TEST(RunRules, LevelsOfScriptsAndTraces) {
   ASSERT_EQ(findings.size(), 2U);
   EXPECT_FALSE(findings[0].own_level);  // in operations
   EXPECT_EQ(findings[1].own_level, Level::warning);
+}
+
+TEST(FindingAt, CountsTheRunsOfTheOperation) {
+  const auto workload = parse_workload("gemm layer fp16 m=8 n=8 k=8 count=3", "layers.txt");
+  ASSERT_TRUE(workload) << to_string(workload.error());
+  const TimeModel model(*find_device("h100_sxm"));
+  const Analysis analysis = analyse(*workload, model);
+  const Finding finding = finding_at({*workload, analysis, model, Graph(*workload)}, 0, "slow", {},
+                                     Range<Seconds>{Seconds(1), Seconds(2), Seconds(4)});
+  EXPECT_EQ(finding.count, 3);
+  EXPECT_EQ(finding.location.node, "layer");
+  EXPECT_EQ(finding.ops, std::vector<std::size_t>{0});
+  ASSERT_TRUE(finding.saving);
+  EXPECT_EQ(finding.saving->low, Seconds(3));
+  EXPECT_EQ(finding.saving->expected, Seconds(6));
+  EXPECT_EQ(finding.saving->high, Seconds(12));
 }
 
 TEST(FindRule, FormerNamesAreUnderstood) {

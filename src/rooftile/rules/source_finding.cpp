@@ -23,9 +23,7 @@ bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; 
 std::string place_text(const File& file, std::uint32_t byte, const File& from) {
   const Place place = file.place(byte);
   if (&file != &from) {
-    const std::size_t slash = file.path.rfind('/');
-    return fmt::format(
-        "{}:{}", slash == std::string::npos ? file.path : file.path.substr(slash + 1), place.line);
+    return fmt::format("{}:{}", file.path.substr(file.path.rfind('/') + 1), place.line);
   }
   if (place.cell != 0) return fmt::format("cell {}, line {}", place.cell, place.line);
   return fmt::format("line {}", place.line);
@@ -34,10 +32,8 @@ std::string place_text(const File& file, std::uint32_t byte, const File& from) {
 // The line of a byte, without the newline.
 std::string_view line_around(const File& file, std::uint32_t byte) {
   const std::string_view text = file.text;
-  const std::size_t at = std::min<std::size_t>(byte, text.size());
-  const std::size_t newline = at == 0 ? std::string_view::npos : text.rfind('\n', at - 1);
-  const std::size_t begin = newline == std::string_view::npos ? 0 : newline + 1;
-  return text.substr(begin, std::min(text.find('\n', at), text.size()) - begin);
+  const std::size_t begin = text.substr(0, byte).rfind('\n') + 1;  // npos + 1 is 0
+  return text.substr(begin, std::min(text.find('\n', byte), text.size()) - begin);
 }
 
 std::string with_single_spaces(std::string_view code) {

@@ -247,7 +247,8 @@ class Follower {
   Stage multiply(const Expr& product, Stage left, Stage right) {
     if (left == Stage::weights || right == Stage::weights) {
       if (!found_) {
-        found_ = WrittenAttention{scores_, softmax_, &product, false, other_terms_};
+        found_ = WrittenAttention{.scores = scores_, .softmax = softmax_, .product = &product};
+        found_->has_other_terms = other_terms_;
       } else {
         found_->has_other_terms = true;  // the weights have a second reader
       }

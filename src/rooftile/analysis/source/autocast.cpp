@@ -10,12 +10,14 @@
 namespace rooftile::source {
 namespace {
 
-bool is_autocast_name(std::string_view name) {
-  return is_one_of(name,
-                   {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast",
-                    "torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast",
-                    "torch.cpu.amp.autocast", "torch.cpu.amp.autocast_mode.autocast"});
-}
+constexpr std::initializer_list<std::string_view> kAutocasts = {
+    "torch.autocast",
+    "torch.amp.autocast",
+    "torch.amp.autocast_mode.autocast",
+    "torch.cuda.amp.autocast",
+    "torch.cuda.amp.autocast_mode.autocast",
+    "torch.cpu.amp.autocast",
+    "torch.cpu.amp.autocast_mode.autocast"};
 
 AutocastDtype dtype_of(const Value& value, bool on_gpu) {
   if (value.absent()) return on_gpu ? AutocastDtype::fp16 : AutocastDtype::bf16;
@@ -53,7 +55,7 @@ Autocast read(const SourceFacts& facts, const Call& call) {
 std::optional<Autocast> autocast_of(const SourceFacts& facts, const Expr* manager) {
   const Expr* made = resolved(manager);
   const Call* call = made == nullptr ? nullptr : made->call();
-  if (call == nullptr || !is_autocast_name(call->name)) return std::nullopt;
+  if (call == nullptr || !is_one_of(call->name, kAutocasts)) return std::nullopt;
   return read(facts, *call);
 }
 
@@ -71,11 +73,7 @@ std::optional<Autocast> autocast_around(const SourceFacts& facts, const Way& way
 
 std::vector<Autocast> autocasts_in(const SourceFacts& facts, const Program& program) {
   std::vector<Autocast> found;
-  for (const Call* call :
-       calls_in(facts, program,
-                {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast",
-                 "torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast",
-                 "torch.cpu.amp.autocast", "torch.cpu.amp.autocast_mode.autocast"})) {
+  for (const Call* call : calls_in(facts, program, kAutocasts)) {
     found.push_back(read(facts, *call));
   }
   return found;

@@ -44,12 +44,7 @@ const FunctionDef* stepped_generator(const SourceFacts& facts, const Call& call)
   const Expr* made = iterator == nullptr ? nullptr : &script::origin(facts, *iterator);
   const FunctionDef* function =
       made == nullptr || made->call() == nullptr ? nullptr : made->call()->target;
-  bool yields = false;
-  if (function == nullptr) return nullptr;
-  for_statements(function->body, [&](const Statement& statement) {
-    yields = yields || (statement.value != nullptr && statement.value->kind == ExprKind::yield);
-  });
-  return yields ? function : nullptr;
+  return function != nullptr && has_yield(function->body) ? function : nullptr;
 }
 
 bool moves_by(const SourceFacts& facts, const Call& call) {
@@ -70,13 +65,6 @@ bool is_moving_step(const SourceFacts& facts, const FunctionDef& function) {
   return (function.is_training_step || function.is_evaluation_step) &&
          std::any_of(function.calls.begin(), function.calls.end(),
                      [&](const Call* call) { return moves_by(facts, *call); });
-}
-
-// A loop of a generator: `for batch in loader: yield batch`.
-bool hands_on(const Loop& loop) {
-  return any_statement(loop.statement->body, [&](const Statement& statement) {
-    return statement.value != nullptr && statement.value->kind == ExprKind::yield;
-  });
 }
 
 }  // namespace
@@ -164,18 +152,13 @@ bool is_hardly_read(const SourceFacts& facts, const Call& loader) {
   const bool is_plain = made->kind == StatementKind::assignment && made->value == loader.expr &&
                         made->target->kind == ExprKind::name;
   if (!is_plain) return false;
-  bool reads = false;
-  for (const Statement* statement : loader.file->statements) {
-    if (reads) return false;
-    for_own_expressions(*statement, [&](const Expr* expr) {
-      visit(expr, [&](const Expr& part) {
-        const bool is_it = part.kind == ExprKind::name && part.word() == made->target->word();
-        reads = reads || (is_it && &part != made->target && !is_harmless(part, *made));
-        return !reads;
-      });
-    });
-  }
-  return !reads && !is_seen_elsewhere(facts, *made);
+  const auto reads = [&](const Expr& part) {
+    return part.kind == ExprKind::name && part.word() == made->target->word() &&
+           &part != made->target && !is_harmless(part, *made);
+  };
+  return std::ranges::none_of(loader.file->statements,
+                              [&](const Statement* each) { return any_part(*each, reads); }) &&
+         !is_seen_elsewhere(facts, *made);
 }
 
 namespace {
@@ -206,8 +189,8 @@ bool moves_batches(const SourceFacts& facts, const Call& loader) {
   const bool moves = std::any_of(loops.begin(), loops.end(),
                                  [&](const Loop* loop) { return moves_in(facts, *loop); });
   if (moves) return true;
-  // Who calls next() on a generator is not among them.
-  std::erase_if(loops, [](const Loop* loop) { return hands_on(*loop); });
+  // Who calls next() on a generator, `for batch in loader: yield batch`, is not among them.
+  std::erase_if(loops, [](const Loop* loop) { return has_yield(loop->statement->body); });
   // Lightning calls `train_dataloader` and its like, whoever else does.
   const FunctionDef* maker = loader.function;
   const bool is_hook = has_hooks && maker != nullptr && maker->class_def != nullptr &&

@@ -114,8 +114,7 @@ std::vector<const Call*> compile_calls(const SourceFacts& facts) {
   std::vector<const Call*> calls = facts.calls("torch.compile");
   for (const Call* call : facts.method_calls("compile")) {
     const bool is_module = call->receiver != nullptr && call->receiver_type().is(TypeKind::module);
-    if (is_module && call->target == nullptr && call->name != "torch.compile")
-      calls.push_back(call);
+    if (is_module && call->target == nullptr) calls.push_back(call);
   }
   return calls;
 }

@@ -4,13 +4,14 @@
 
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/analysis/source/words.h"
+#include "rooftile/base/text.h"
 #include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
 namespace {
 
 bool is_text(const Expr* expr, std::string_view text) {
-  return expr != nullptr && expr->kind == ExprKind::text && expr->word() == text;
+  return expr->kind == ExprKind::text && expr->word() == text;
 }
 
 bool is_environment(const Expr* expr) {
@@ -20,9 +21,9 @@ bool is_environment(const Expr* expr) {
 const Expr* assigned(const Statement& statement, std::string_view name) {
   const Expr* target = statement.target;
   if (statement.kind != StatementKind::assignment) return nullptr;
-  const bool names_it = target->kind == ExprKind::subscript && target->children().size() == 2 &&
-                        is_environment(target->children()[0]) &&
-                        is_text(target->children()[1], name);
+  const bool names_it = target->kind == ExprKind::subscript &&
+                        is_environment(target->children().front()) &&
+                        is_text(target->children().back(), name);
   return names_it ? statement.value : nullptr;
 }
 
@@ -54,7 +55,7 @@ std::vector<EnvironmentSetting> environment_settings(const SourceFacts& facts,
 bool is_started_on_one_gpu(const SourceFacts& facts, const File& file) {
   const auto programs = training_programs_of(facts, file);
   return !programs.empty() && std::ranges::all_of(programs, [&](const Program* program) {
-    return program->entry != nullptr && facts.store().on_one_gpu.contains(program->entry);
+    return facts.store().on_one_gpu.contains(program->entry);
   });
 }
 

@@ -98,8 +98,7 @@ bool may_hold_weights(const Type& type, const FunctionDef& init, const Statement
 bool lists_own_weights(const Expr& expr) {
   const Call* call = expr.call();
   return call != nullptr && is_one_of(call->method, {"parameters", "named_parameters"}) &&
-         call->receiver != nullptr && call->receiver->word() == "self" &&
-         call->receiver->kind == ExprKind::name;
+         last_name(call->receiver) == "self";
 }
 
 // What the statement sets requires_grad to: `p.requires_grad = x`, `p.requires_grad_(x)`.
@@ -149,21 +148,16 @@ bool freezes_itself(const Type& type) {
   const FunctionDef* init =
       type.class_def == nullptr ? nullptr : type.class_def->method("__init__");
   if (init == nullptr) return false;
-  bool freezes = false;
-  for_statements(init->body, [&](const Statement& statement) {
+  return any_statement(init->body, [&](const Statement& statement) {
     const Expr* set = set_gradient(statement);
-    if (set == nullptr || freezes) return;
+    if (set == nullptr) return false;
     const Call* call = statement.value->call();
-    const bool is_whole = call != nullptr && call->receiver != nullptr &&
-                          call->receiver->kind == ExprKind::name &&
-                          call->receiver->word() == "self";
+    const bool is_whole = call != nullptr && last_name(call->receiver) == "self";
     const Statement* loop = statement.parent;
-    const bool is_each =
-        loop != nullptr && loop->kind == StatementKind::for_ && lists_own_weights(*loop->value);
+    const bool is_each = loop->kind == StatementKind::for_ && lists_own_weights(*loop->value);
     const Expr* given = is_whole || is_each ? given_to(type, *init, *set) : nullptr;
-    freezes = given != nullptr && given->word() == "False";
+    return given != nullptr && given->word() == "False";
   });
-  return freezes;
 }
 
 bool takes_gradients_inside(const SourceFacts& facts, const Type& model, const File& file) {

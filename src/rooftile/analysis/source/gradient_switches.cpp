@@ -22,8 +22,9 @@ bool goes_through_part(const Statement* outer) {
     has_condition = has_condition || outer->kind == StatementKind::if_;
     outer = outer->parent;
   }
-  if (outer != nullptr && has_condition) return true;
-  const Call* call = outer == nullptr ? nullptr : outer->value->call();
+  if (outer == nullptr) return false;
+  if (has_condition) return true;
+  const Call* call = outer->value->call();
   const Expr* owner = call == nullptr ? nullptr : call->receiver;
   const bool is_attribute =
       owner != nullptr && owner->kind == ExprKind::attribute && owner->word() != "module";

@@ -44,16 +44,8 @@ bool names_action(std::string_view name) {
 
 // Actions for an environment, or priorities for the memory of it.
 bool is_for_environment(const Expr* expr, const Statement& statement) {
-  bool found = false;
-  const auto look = [&](const Expr* inner) {
-    visit(inner, [&](const Expr& part) {
-      found = found || names_action(last_name(&part));
-      return !found;
-    });
-  };
-  look(expr);
-  look(statement.target);
-  if (found) return true;
+  const auto is_action = [](const Expr& part) { return names_action(last_name(&part)); };
+  if (any_inside(expr, is_action) || any_inside(statement.target, is_action)) return true;
   for (const Expr* outer = expr->parent; outer != nullptr; outer = outer->parent) {
     if (outer->call() == nullptr) continue;
     const bool is_environment =
@@ -135,18 +127,15 @@ bool names_layers(const Expr& expr) {
 // isinstance(v, torch.Tensor), torch.is_tensor(v), hasattr(v, "item"); not isinstance(layer,
 // nn.Linear).
 bool asks_for_kind(const Expr* condition) {
-  bool asks = false;
-  visit(condition, [&](const Expr& part) {
-    if (part.call() == nullptr) return !asks;
-    const auto arguments = part.call()->arguments;
-    const bool has_two = arguments.size() == 2;
-    asks = asks || part.call()->method == "is_tensor" ||
-           (part.call()->name == "hasattr" && has_two &&
-            is_one_of(arguments[1].value->word(), {"item", "cpu", "detach", "numpy"})) ||
-           (part.call()->method == "isinstance" && has_two && !names_layers(*arguments[1].value));
-    return !asks;
+  return any_inside(condition, [](const Expr& part) {
+    const Call* call = part.call();
+    if (call == nullptr) return false;
+    if (call->method == "is_tensor") return true;
+    if (call->arguments.size() != 2) return false;
+    const Expr& kind = *call->arguments[1].value;
+    if (call->method == "isinstance") return !names_layers(kind);
+    return call->name == "hasattr" && is_one_of(kind.word(), {"item", "cpu", "detach", "numpy"});
   });
-  return asks;
 }
 
 // A part of the project that is compiled (Cython, numba): an algorithm for the host.
@@ -167,13 +156,13 @@ bool is_compiled(const Call& call) {
 
 // quadprog.solve_qp(P, q): another library works on the arrays.
 bool is_other_library(const Call& call) {
-  if (call.target != nullptr || call.arguments.empty()) return false;
+  if (call.target != nullptr) return false;
   const std::string_view name = call.expr->children().front()->full_name();
   const std::size_t dot = name.find('.');
   const bool takes_array = std::ranges::any_of(call.arguments, [](const Argument& argument) {
     return argument.value->type->is(TypeKind::array);
   });
-  if (dot == std::string_view::npos || dot == 0 || !takes_array) return false;
+  if (dot == std::string_view::npos || !takes_array) return false;
   return !is_one_of(
       name.substr(0, dot),
       {"torch",       "torchvision", "torchaudio",   "numpy",    "math",       "random",

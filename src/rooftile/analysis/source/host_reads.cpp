@@ -42,8 +42,7 @@ bool reads_by_method(const SourceFacts& facts, const Call& call) {
   if (call.method == "item") {
     if (becomes_tensor(*call.receiver)) return true;
     if (type.is(TypeKind::number) && runs_backward(*call.receiver)) return true;
-    if (is_surely_host(type) || comes_from_numpy(call.receiver)) return false;
-    return true;
+    return !is_surely_host(type) && !comes_from_numpy(call.receiver);
   }
   if (call.method == "cpu") return !is_surely_host(type);
   return is_one_of(call.method, {"tolist", "numpy"}) &&
@@ -185,10 +184,10 @@ bool formats_value(const Expr& part) {
   if (part.kind == ExprKind::format) {
     return std::any_of(part.children().begin(), part.children().end(), shows_value);
   }
-  const bool is_percent = part.kind == ExprKind::binary && part.word() == "%" &&
-                          part.children().size() == 2 && is_text(*part.children()[0]);
+  const bool is_percent =
+      part.kind == ExprKind::binary && part.word() == "%" && is_text(*part.children().front());
   if (!is_percent) return false;
-  const Expr* values = part.children()[1];
+  const Expr* values = part.children().back();
   if (values->kind != ExprKind::tuple) return is_gpu_value(values);
   return std::any_of(values->children().begin(), values->children().end(), shows_value);
 }

@@ -52,14 +52,10 @@ bool matches(const SourceFacts& facts, const Way& way, const FunctionDef* functi
 
 // `if teacher: decode(x) else: decode(y)`: one way or the other leads there on each pass.
 bool runs_either_way(const Way& way, const Ways& ways) {
-  if (way.shut != Shut::condition || way.branch == nullptr || way.step_loop == nullptr) {
-    return false;
-  }
-  return std::ranges::any_of(ways, [&](const Way& other) {
-    return other.step_loop == way.step_loop && other.role == way.role &&
-           other.shut == Shut::condition && other.condition == way.condition &&
-           other.negated != way.negated;
-  });
+  return way.step_loop != nullptr && std::ranges::any_of(ways, [&](const Way& other) {
+           return other.step_loop == way.step_loop && other.condition == way.condition &&
+                  other.negated != way.negated;
+         });
 }
 
 template <class Node>
@@ -93,7 +89,7 @@ std::vector<const Call*> launched_calls(const SourceFacts& facts,
     const bool runs = std::any_of(programs.begin(), programs.end(), [&](const Program* program) {
       return runs_in(facts, *program, *call->statement);
     });
-    return programs.empty() || !runs || !is_reached_when_launched(facts, *call);
+    return !runs || !is_reached_when_launched(facts, *call);
   });
   return calls;
 }
@@ -105,8 +101,8 @@ bool is_hot(const SourceFacts& facts, const Statement& statement) {
 std::vector<HalfWay> half_ways(const SourceFacts& facts, const Statement& statement) {
   std::vector<HalfWay> ways;
   for (const Way& way : ways_to(facts, statement)) {
-    const bool is_half = way.shut == Shut::condition && way.branch != nullptr &&
-                         way.branch->kind == StatementKind::if_ && !way.is_off_when_launched &&
+    const bool is_half = way.branch != nullptr && way.branch->kind == StatementKind::if_ &&
+                         !way.is_off_when_launched &&
                          matches(facts, way, statement.function, Where::step_loop);
     if (is_half) ways.push_back({way.condition, way.negated, way.step_loop});
   }

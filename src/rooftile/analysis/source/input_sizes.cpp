@@ -18,7 +18,6 @@ constexpr std::int64_t kSmallestImage = 16;  // pixels
 
 // A number of pixels that is known; a slice of a shape counts too.
 bool is_size(const SourceFacts& facts, const Expr* expr) {
-  if (expr == nullptr) return false;
   if (expr->kind == ExprKind::subscript) {
     const Value written = facts.value(expr);
     if (written.known()) return written.real >= kSmallestImage;
@@ -85,7 +84,7 @@ bool sets_size(const SourceFacts& facts, const Call& call) {
   const std::string_view method = call.method;
   const bool is_crop = contains(method, "Crop");
   const bool is_resize = is_one_of(method, {"Resize", "Scale"});
-  if ((!is_crop && !is_resize) || call.arguments.empty()) return false;
+  if (!is_crop && !is_resize) return false;
   if (call.name.starts_with("monai.")) return false;
   const bool is_transform = contains_any(call.name, {"transforms", "albumentations"}) ||
                             call.target != nullptr || call.name.empty();

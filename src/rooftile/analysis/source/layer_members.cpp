@@ -3,9 +3,8 @@
 namespace rooftile::source {
 
 const Expr* member_of(const Expr* expr) {
-  const bool is_named = expr->kind == ExprKind::tuple && expr->children().size() == 2 &&
-                        expr->children()[0]->kind == ExprKind::text;
-  return is_named ? expr->children()[1] : expr;
+  const auto parts = expr->children();
+  return parts.size() == 2 && parts[0]->kind == ExprKind::text ? parts[1] : expr;
 }
 
 void add_items(const Expr& list, const Statement* statement, std::vector<Member>& members) {
@@ -26,8 +25,8 @@ namespace {
 
 // `[a] + [b, c] * 4`: the lists one after the other, the repeated one once.
 void add_joined(const Expr& expr, const Statement* statement, std::vector<Member>& members) {
-  const bool is_joined = expr.kind == ExprKind::binary && expr.children().size() == 2 &&
-                         (expr.word() == "+" || expr.word() == "*");
+  const bool is_joined =
+      expr.kind == ExprKind::binary && (expr.word() == "+" || expr.word() == "*");
   if (is_joined) {
     for (const Expr* part : expr.children()) add_joined(*part, statement, members);
   } else if (is_list(expr)) {

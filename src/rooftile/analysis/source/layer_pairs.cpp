@@ -17,13 +17,12 @@ namespace {
 // The `if` around `inner` that is not around `outer`; the outermost in `ifs`, at most two kept.
 bool is_nested_below(const Statement& outer, const Statement& inner,
                      std::vector<const Statement*>& ifs) {
-  for (const Statement* at = &inner; at != nullptr; at = at->parent) {
+  for (const Statement* at = &inner;; at = at->parent) {
     if (at->parent == outer.parent) return at->block.data() == outer.block.data();
     if (at->parent == nullptr || at->parent->kind != StatementKind::if_) return false;
     if (at->block.data() != at->parent->body.data()) return false;  // in the else
     ifs.push_back(at->parent);
   }
-  return false;
 }
 
 class PairFinder {
@@ -130,22 +129,20 @@ class PairFinder {
     return false;
   }
 
-  void add(const Call* first, const Call* second, const Expr* condition) {
+  void add(const Call* first, const Call* second, const Expr* condition, bool is_shared) {
     if (first == nullptr || second == nullptr) return;
     for (const LayerPair& known : pairs_) {
       if (known.first == first) return;
     }
-    pairs_.push_back({first, second, condition});
+    pairs_.push_back({first, second, condition, is_shared});
   }
 
   void add_members(const Member& first, const Member& second, const Expr* condition) {
     const Made made = maker(first);
     const Made next = maker(second);
     if (made.condition != nullptr && condition != nullptr) return;
-    add(made.call, next.call, condition != nullptr ? condition : made.condition);
-    if (!pairs_.empty() && pairs_.back().first == made.call) {
-      pairs_.back().is_shared = made.condition != nullptr;
-    }
+    add(made.call, next.call, condition != nullptr ? condition : made.condition,
+        made.condition != nullptr);
   }
 
   void add_neighbours(const std::vector<Member>& members) {
@@ -230,7 +227,6 @@ class PairFinder {
   // Two layers that each branch makes both, beside each other: whichever runs, one follows the
   // other.
   void add_alternatives(const ClassDef& def, std::string_view first, std::string_view second) {
-    if (first.empty() || second.empty()) return;
     std::vector<std::pair<const Layer*, const Layer*>> made;
     for (const Layer& one : def.layers) {
       if (one.attribute != first) continue;
@@ -242,33 +238,28 @@ class PairFinder {
       if (beside == def.layers.end()) return;
       made.emplace_back(&one, &*beside);
     }
-    for (const auto& [one, other] : made) add(one->made_by, other->made_by, nullptr);
+    for (const auto& [one, other] : made) add(one->made_by, other->made_by, nullptr, false);
   }
 
   // `if batch_norm: self.norm = …` behind a layer that is always there.
   void add_switched(const ClassDef& def, const Layer& first, const Layer& second) {
     const Statement* test = second.statement->parent;
-    const bool is_plain = test != nullptr && test->kind == StatementKind::if_ &&
+    const bool is_plain = test->kind == StatementKind::if_ &&
                           second.statement->block.data() == test->body.data() &&
-                          test->parent != nullptr &&
                           test->parent->kind == StatementKind::function &&
                           std::ranges::count(def.layers, second.attribute, &Layer::attribute) == 1;
-    if (!is_plain) return;
-    const std::size_t count = pairs_.size();
-    add(first.made_by, second.made_by, test->value);
-    if (pairs_.size() > count) pairs_.back().is_shared = true;
+    if (is_plain) add(first.made_by, second.made_by, test->value, true);
   }
 
   // `if self.use_norm: x = self.norm(x)`: what has to hold for the second, where the first runs
   // without it too. Null for none.
   static const Expr* condition_between(const LayerUse& first, const LayerUse& second) {
-    if (first.call == nullptr || second.call == nullptr) return nullptr;
     const Statement* before = first.call->statement;
     for (const Statement* at = second.call->statement; at != nullptr; at = at->parent) {
       const Statement* outer = at->parent;
       if (outer == nullptr || outer->kind == StatementKind::function) return nullptr;
-      const bool is_test = outer->kind == StatementKind::if_ && !outer->body.empty() &&
-                           outer->body.data() == at->block.data();
+      const bool is_test =
+          outer->kind == StatementKind::if_ && outer->body.data() == at->block.data();
       if (is_test && !is_within(*before, *outer)) return outer->value;
     }
     return nullptr;
@@ -302,7 +293,7 @@ class PairFinder {
       } else if (first.layer->conditional) {
         add_alternatives(def, first.layer->attribute, second.layer->attribute);
       } else {
-        add(first.layer->made_by, second.layer->made_by, condition_between(first, second));
+        add(first.layer->made_by, second.layer->made_by, condition_between(first, second), false);
       }
     }
   }

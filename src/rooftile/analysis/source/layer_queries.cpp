@@ -5,6 +5,7 @@
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/model_size.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/base/text.h"
 #include "rooftile/script/reach/reach.h"
 
@@ -18,8 +19,7 @@ std::optional<SizedLayer> library_network(const SourceFacts& facts, const Progra
   for (const Call* call :
        calls_in(facts, program, {"torchvision.models.*", "segmentation_models_pytorch.*"})) {
     const bool is_made = call->expr->type->is(TypeKind::module) ||
-                         (!call->method.empty() && call->method.front() >= 'A' &&
-                          call->method.front() <= 'Z' && !call->method.ends_with("Loss"));
+                         (starts_with_capital(call->method) && !call->method.ends_with("Loss"));
     const std::string name = lower(call->name);
     // Inception measures the images of a generator, and is seldom trained.
     if (!is_made || !accepts(*call) ||
@@ -183,9 +183,6 @@ bool has_attention(const Program& program) {
   });
 }
 
-namespace {
-
-// model(x), or model.forward(x), of a model and not of the layers in it.
 bool is_forward_call(const Call& call) {
   const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
   if (def != nullptr && def->is_module && !def->is_lightning_module) return false;
@@ -194,6 +191,8 @@ bool is_forward_call(const Call& call) {
   return call.method == "forward" && call.receiver != nullptr && target != nullptr &&
          target->class_def != nullptr && target->class_def->is_module;
 }
+
+namespace {
 
 // Of a test that a training loop runs now and then, or of another network's features.
 bool is_in_evaluation(const SourceFacts& facts, const Call& call) {
@@ -237,7 +236,7 @@ bool is_in_reach(const Program& program, const Loop& loop) {
 // The training loops, first those that the entry leads to, and of these those of a default run.
 std::vector<const Loop*> loops_from_entry(const SourceFacts& facts, const Program& program) {
   std::vector<const Loop*> loops = program.training_loops;
-  if (program.entry == nullptr || loops.size() < 2) return loops;
+  if (program.entry == nullptr) return loops;
   // Not a module's own training under its main guard.
   const auto idle = std::stable_partition(loops.begin(), loops.end(), [&](const Loop* loop) {
     return runs_in(facts, program, *loop->statement);

@@ -48,6 +48,8 @@ std::optional<SizedLayer> main_convolution(const SourceFacts& facts, const Progr
 // Whether attention is seen in the program, so that it may be a transformer with few convolutions.
 bool has_attention(const Program& program);
 
+// model(x), or model.forward(x), of a model and not of the layers in it.
+bool is_forward_call(const Call& call);
 // The first call of a model in a training loop of the program, those inside of modules left out;
 // null where none is seen.
 const Call* forward_call(const SourceFacts& facts, const Program& program);

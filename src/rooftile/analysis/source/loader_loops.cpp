@@ -88,7 +88,7 @@ std::vector<const Loop*> loops_over(const SourceFacts& facts, const Call& loader
   }
   for (const void* made_by :
        {static_cast<const void*>(&loader), static_cast<const void*>(loader.function)}) {
-    const auto found = made_by == nullptr ? index->end() : index->find(made_by);
+    const auto found = index->find(made_by);
     if (found != index->end()) return found->second;
   }
   return {};

@@ -18,12 +18,10 @@ bool collects_all(const Call& call) {
     return argument.value->type->is(TypeKind::loader);
   });
   if (call.target == nullptr || !gets_loader) return false;
-  bool loops = false;
-  const bool yields = any_statement(call.target->body, [&](const Statement& statement) {
-    loops = loops || statement.kind == StatementKind::for_;
-    return statement.value != nullptr && statement.value->kind == ExprKind::yield;
+  const auto& body = call.target->body;
+  return !has_yield(body) && any_statement(body, [](const Statement& each) {
+    return each.kind == StatementKind::for_;
   });
-  return loops && !yields;
 }
 
 }  // namespace

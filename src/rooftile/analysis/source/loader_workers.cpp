@@ -95,18 +95,14 @@ bool only_indexes(const ClassDef& def) {
 }
 
 bool only_cheap(const FunctionDef& function, int depth) {
-  bool only = true;
-  for_statements(function.body, [&](const Statement& statement) {
-    if (statement.kind == StatementKind::raise_) return;  // no sample comes of it
-    for_own_expressions(statement, [&](const Expr* expr) {
-      visit(expr, [&](const Expr& part) {
-        only = only && (part.call() == nullptr || is_cheap(*part.call(), depth));
-        return only;
-      });
-    });
-    only = only && statement.kind != StatementKind::for_ && statement.kind != StatementKind::with_;
+  const auto takes_time = [&](const Expr& part) {
+    return part.call() != nullptr && !is_cheap(*part.call(), depth);
+  };
+  return !any_statement(function.body, [&](const Statement& statement) {
+    if (statement.kind == StatementKind::raise_) return false;  // no sample comes of it
+    return statement.kind == StatementKind::for_ || statement.kind == StatementKind::with_ ||
+           any_part(statement, takes_time);
   });
-  return only;
 }
 
 bool is_iterable_dataset(const ClassDef& def) {
@@ -176,10 +172,7 @@ bool is_in_memory(const SourceFacts& facts, const Expr* dataset, int depth) {
 }  // namespace
 
 bool needs_no_workers(const SourceFacts& facts, const Call& loader) {
-  const Argument* batch_size = loader.argument("batch_size", 1);
-  if (batch_size != nullptr && facts.argument(loader, "batch_size", 1).kind == ValueKind::none) {
-    return true;
-  }
+  if (facts.argument(loader, "batch_size", 1).kind == ValueKind::none) return true;
   // Mini-batches of graphs, which are kept in memory: DGL's are made by the collate function.
   const bool is_graph =
       loader.name.starts_with("torch_geometric.") ||

@@ -82,9 +82,8 @@ bool is_transformer_class(std::string_view name) {
     return false;
   }
   const std::size_t purpose = name.find("For");
-  const bool has_purpose = purpose != std::string_view::npos && purpose > 0 &&
-                           purpose + 3 < name.size() && name[purpose + 3] >= 'A' &&
-                           name[purpose + 3] <= 'Z';
+  const bool has_purpose =
+      purpose != std::string_view::npos && starts_with_capital(name.substr(purpose + 3));
   return has_purpose || contains_any(name, {"Model"});
 }
 
@@ -107,9 +106,9 @@ bool is_library_model(const Call& call) {
   if (is_of_transformers(name)) {
     return is_transformer_class(name) && ends_with_any(name, {".from_pretrained", ".from_config"});
   }
-  return name.starts_with("segmentation_models_pytorch.") && !name.ends_with("Loss") &&
-         !contains_any(name, {".losses", ".utils", ".metrics", ".encoders"}) &&
-         !call.method.empty() && call.method.front() >= 'A' && call.method.front() <= 'Z';
+  // Of segmentation_models_pytorch.
+  return !contains_any(name, {".losses", ".utils", ".metrics", ".encoders"}) &&
+         starts_with_capital(call.method);
 }
 
 // PreTrainedModel of the library, or an own class derived from it, as in copies of the library's
@@ -148,7 +147,7 @@ bool is_chosen_by_name(const Expr& part) {
   const auto is_package = [](const Expr* expr) {
     return expr->full_name() == "torchvision.models";
   };
-  if (part.kind == ExprKind::subscript && part.children().size() == 2) {
+  if (part.kind == ExprKind::subscript) {
     const Expr& names = *part.children()[0];
     return names.kind == ExprKind::attribute && names.word() == "__dict__" &&
            is_package(names.children()[0]);

@@ -38,9 +38,9 @@ bool is_one_of_many(const SourceFacts& facts, const Call& made) {
   return !leads_there(facts, made, [&](const Guard& guard) {
     const Expr* expr = guard.expr;
     const bool compares = expr != nullptr && !guard.negated && guard.kind != GuardKind::main &&
-                          expr->kind == ExprKind::comparison && expr->word() == "==" &&
-                          expr->children().size() == 2;
-    return compares && expr->children()[1]->kind == ExprKind::text && !facts.value(expr).known();
+                          expr->kind == ExprKind::comparison && expr->word() == "==";
+    return compares && expr->children().back()->kind == ExprKind::text &&
+           !facts.value(expr).known();
   });
 }
 

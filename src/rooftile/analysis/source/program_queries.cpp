@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rooftile/analysis/source/hot_path.h"
 #include "rooftile/analysis/source/time_loop.h"
 #include "rooftile/base/text.h"
 
@@ -17,15 +18,19 @@ bool ProgramQuestion::holds_for(const SourceFacts& facts, const File& file) {
                              [&](const Program* program) { return holds(*program); });
 }
 
+bool has_yield(std::span<const Statement* const> block) {
+  return any_statement(block, [](const Statement& each) {
+    return each.value != nullptr && each.value->kind == ExprKind::yield;
+  });
+}
+
 bool is_for_a_while(const Statement& statement) {
   const FunctionDef* function = statement.function;
   if (function == nullptr) return false;
   if (function->class_def != nullptr && function->class_def->method("__exit__") != nullptr) {
     return true;
   }
-  return any_statement(function->body, [&](const Statement& each) {
-    return each.value != nullptr && each.value->kind == ExprKind::yield;
-  });
+  return has_yield(function->body);
 }
 
 std::vector<const Call*> training_calls(const SourceFacts& facts, Words full_names) {
@@ -160,20 +165,12 @@ bool generates(const FunctionDef& function) {
 
 namespace {
 
-bool is_in_training_loop(const Statement& statement) {
-  for (const Statement* outer = &statement; outer != nullptr; outer = outer->parent) {
-    if (outer->kind == StatementKind::function) return false;
-    if (outer->loop != nullptr && outer->loop->role == LoopRole::training_step) return true;
-  }
-  return false;
-}
-
 // `model.predict(images, mode="train")` in the step loop, a method that runs layers of its module:
 // a forward by another name.
 bool stands_for_forward(const FunctionDef& function) {
   const bool is_called = std::ranges::any_of(function.callers, [](const Call* call) {
     return call->receiver != nullptr && call->receiver->type->is(TypeKind::module) &&
-           is_in_training_loop(*call->statement);
+           training_loop_around(*call->statement) != nullptr;
   });
   return is_called && std::ranges::any_of(function.calls, [](const Call* call) {
            const Expr& layer = *call->expr->children()[0];

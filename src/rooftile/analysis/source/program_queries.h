@@ -5,6 +5,7 @@
 #include <functional>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -30,6 +31,8 @@ class ProgramQuestion {
   std::unordered_map<const Program*, bool> known_;
 };
 
+// Whether a statement of the block yields, nested functions left out.
+bool has_yield(std::span<const Statement* const> block);
 // In a generator or a class with `__exit__`, as context managers are: set for a block, then back.
 bool is_for_a_while(const Statement& statement);
 

@@ -35,8 +35,7 @@ bool is_reset(const SourceFacts& facts, const Loop& loop, std::string_view total
   return any_statement(loop.statement->body, [&](const Statement& statement) {
     const bool is_set = statement.kind == StatementKind::assignment && statement.word == "=" &&
                         sets_name(statement.target, total);
-    const bool is_guarded =
-        statement.parent != nullptr && statement.parent->kind == StatementKind::if_;
+    const bool is_guarded = statement.parent->kind == StatementKind::if_;
     return is_set && !is_guarded && !goes_on(facts, statement.value, total);
   });
 }

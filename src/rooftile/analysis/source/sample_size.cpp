@@ -1,7 +1,6 @@
 #include "rooftile/analysis/source/sample_size.h"
 
 #include <algorithm>
-#include <cctype>
 #include <string_view>
 #include <unordered_map>
 
@@ -139,8 +138,8 @@ bool has_small_data(const SourceFacts& facts, const File& of) {
     for (const File* file : program->files) {
       const auto look = [&](std::string_view name) {
         constexpr std::string_view kDatasets = "torchvision.datasets.";
-        const bool is_class = name.starts_with(kDatasets) && name.size() > kDatasets.size() &&
-                              std::isupper(static_cast<unsigned char>(name[kDatasets.size()]));
+        const bool is_class =
+            name.starts_with(kDatasets) && starts_with_capital(name.substr(kDatasets.size()));
         if (!is_class) return;
         const bool is_small = has_small_images(name);
         has_small = has_small || is_small;

@@ -20,12 +20,8 @@ constexpr std::size_t kMaxWrapperCalls = 64;
 constexpr double kLargestSize = 1e9;
 
 // Sizes are computed with fractions on the way: int(planes * (base_width / 64.0)).
+// What is not known is less than all else.
 using Size = std::optional<double>;
-
-Size larger(Size a, Size b) {
-  if (!a) return b;
-  return b ? std::max(*a, *b) : a;
-}
 
 const Expr* given_for(const Call& call, const FunctionDef& function, std::size_t parameter) {
   const Argument* given = passed_argument(call, function, function.parameters[parameter].name);
@@ -54,7 +50,7 @@ class SizeSearch {
         return of_arithmetic(*expr, hops);
       case ExprKind::subscript:
         if (const Size size = of_default_settings(*expr)) return size;
-        return of(expr->children()[0], hops + 1);
+        return behind(expr->children()[0], hops);
       case ExprKind::conditional:
         return of_origins(*expr, hops);
       case ExprKind::list:
@@ -62,7 +58,7 @@ class SizeSearch {
       case ExprKind::dict:
         return in_list(*expr, hops);
       case ExprKind::comprehension:
-        return of(expr->children()[0], hops + 1);
+        return behind(expr->children()[0], hops);
       case ExprKind::call:
         if (expr->call()->name == "min") return smallest_argument(*expr->call(), hops);
         if (expr->call()->name == "len") return of_length(*expr->call());
@@ -73,11 +69,13 @@ class SizeSearch {
   }
 
  private:
+  Size behind(const Expr* expr, int hops) { return of(expr, hops + 1); }
+
   Size of_names_inside(const Expr& expr, int hops) {
     Size largest;
     for (const Expr* part : expr.children()) {
       const bool is_written = part->kind == ExprKind::integer || part->kind == ExprKind::real;
-      if (!is_written && part != callee_of(expr)) largest = larger(largest, of(part, hops));
+      if (!is_written && part != callee_of(expr)) largest = std::max({largest, of(part, hops)});
     }
     return largest;
   }
@@ -86,7 +84,7 @@ class SizeSearch {
   Size smallest_argument(const Call& call, int hops) {
     Size smallest;
     for (const Argument& argument : call.arguments) {
-      const Size size = of(argument.value, hops + 1);
+      const Size size = behind(argument.value, hops);
       if (size) smallest = smallest ? std::min(*smallest, *size) : *size;
     }
     return smallest;
@@ -103,10 +101,10 @@ class SizeSearch {
   Size of_passes(const Expr* iterable, int hops) {
     const Call* range = iterable->call();
     if (range == nullptr || range->name != "range" || range->arguments.empty()) {
-      return of(iterable, hops + 1);
+      return behind(iterable, hops);
     }
     const std::size_t stop = range->arguments.size() == 1 ? 0 : 1;  // before it: the start
-    const Size end = of(range->arguments[stop].value, hops + 1);
+    const Size end = behind(range->arguments[stop].value, hops);
     return end ? Size(std::max(*end - 1, 0.0)) : end;
   }
 
@@ -127,10 +125,11 @@ class SizeSearch {
     const Size left = of(expr.children()[0], hops);
     const Size right = of(expr.children()[1], hops);
     if (expr.word() == "%") return std::nullopt;
-    if (!left || !right) return larger(left, right);
+    if (!left || !right) return std::max({left, right});
     if (expr.word() == "**") return std::min(std::pow(*left, *right), kLargestSize);
     const bool is_of_lists = is_list(expr.children()[0]) || is_list(expr.children()[1]);
-    if (is_of_lists) return expr.word() == "*" ? of(list_side(expr), hops) : larger(left, right);
+    if (is_of_lists && expr.word() == "*") return of(list_side(expr), hops);
+    if (is_of_lists) return std::max({left, right});
     const bool is_right_known = is_number(facts_.value(expr.children()[1]));
     if (expr.word() == "-") return *left;
     if (is_one_of(expr.word(), {"//", "/"})) {
@@ -139,10 +138,10 @@ class SizeSearch {
     }
     const bool meet = is_right_known || is_number(facts_.value(expr.children()[0])) ||
                       is_power(*expr.children()[0]) || is_power(*expr.children()[1]);
-    if (!meet) return larger(left, right);
+    if (!meet) return std::max({left, right});
     if (expr.word() == "*") return std::min(*left * *right, kLargestSize);
     if (expr.word() == "+") return std::min(*left + *right, kLargestSize);
-    return larger(left, right);
+    return std::max({left, right});
   }
 
   // 2 ** i: the last pass of a loop is as sure as the others.
@@ -163,7 +162,7 @@ class SizeSearch {
   Size in_list(const Expr& list, int hops) {
     Size largest;
     for (const Expr* item : list.children()) {
-      if (item->kind != ExprKind::text) largest = larger(largest, of(item, hops + 1));
+      if (item->kind != ExprKind::text) largest = std::max({largest, behind(item, hops)});
     }
     return largest;
   }
@@ -176,7 +175,7 @@ class SizeSearch {
     if (is_pass && binding->target->kind == ExprKind::name) {
       return of_passes(binding->value, hops);
     }
-    if (is_pass) return of(binding->value, hops + 1);
+    if (is_pass) return behind(binding->value, hops);
     return of_origins(name, hops);
   }
 
@@ -190,9 +189,9 @@ class SizeSearch {
       const bool counts =
           is_in_program(*at->file) && (all.size() == 1 || (is_reached_by_default(facts_, *at) &&
                                                            !is_left_by_default(facts_, *at)));
-      if (counts) largest = larger(largest, of(origin, hops + 1));
+      if (counts) largest = std::max({largest, behind(origin, hops)});
     }
-    largest = larger(largest, of_settings(expr));
+    largest = std::max({largest, of_settings(expr)});
     return largest ? largest : of_namesake(expr, hops);
   }
 
@@ -229,7 +228,7 @@ class SizeSearch {
         if (other->parameters[i].name != name.word()) continue;
         for (const Call* caller : other->callers) {
           if (!is_in_program(*caller->file)) continue;
-          largest = larger(largest, of(given_for(*caller, *other, i), hops + 1));
+          largest = std::max({largest, behind(given_for(*caller, *other, i), hops)});
         }
       }
     }

@@ -5,9 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "rooftile/analysis/source/asked_truth.h"
+#include "rooftile/analysis/source/attention_by_hand.h"
 #include "rooftile/analysis/source/autocast.h"
 #include "rooftile/analysis/source/chosen_precision.h"
 #include "rooftile/analysis/source/compiled_code.h"
+#include "rooftile/analysis/source/head_training.h"
 #include "rooftile/analysis/source/host_allocations.h"
 #include "rooftile/analysis/source/iteration.h"
 #include "rooftile/analysis/source/layer_queries.h"
@@ -15,9 +18,15 @@
 #include "rooftile/analysis/source/loss_scaling.h"
 #include "rooftile/analysis/source/model_size.h"
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/sample_size.h"
+#include "rooftile/analysis/source/step_waits.h"
+#include "rooftile/analysis/source/time_loop.h"
 #include "rooftile/analysis/source/tutorials.h"
+#include "rooftile/analysis/source/words.h"
 #include "rooftile/readers/python/read_python.h"
 #include "rooftile/script/reach/reach.h"
+#include "rooftile/script/reach/unused.h"
+#include "rooftile/workload/source_store.h"
 
 namespace rooftile::source {
 namespace {
@@ -217,6 +226,281 @@ TEST(ProgramQueries, OptionsThatAreOffAreNotReachedByDefault) {
   EXPECT_EQ(reached, (std::vector<bool>{false, true, false, false, true}));
 }
 
+// Items that are texts by their keys, also of lists of them.
+TEST(AskedTruth, KnowsTextsByTheirKeys) {
+  struct Case {
+    const char* item;
+    bool is_text;
+  };
+  for (const Case& test : {
+           Case{"batch['text']", true},
+           Case{"batch['Texts']", true},
+           Case{"batch['caption']", true},
+           Case{"batch['captions']", true},
+           Case{"batch['file_name']", true},
+           Case{"batch['names']", true},
+           Case{"batch['image_path']", true},
+           Case{"batch['paths']", true},
+           Case{"batch['context']", false},
+           Case{"batch['named']", false},
+           Case{"batch[0]", false},
+           Case{"batch", false},
+           Case{"batch['text'][0][0][0]", true},
+           Case{"batch['text'][0][0][0][0]", false},
+       }) {
+    SCOPED_TRACE(test.item);
+    const SourceFacts facts = facts_of("import torch\nitem = " + std::string(test.item) + "\n");
+    EXPECT_EQ(is_text_item(*facts.files.front()->statements.back()->value), test.is_text);
+  }
+}
+
+// What Python answers by itself, by the name of the question.
+TEST(AskedTruth, KnowsQuestionsThatNeedNoGpu) {
+  struct Case {
+    const char* question;
+    bool is_known;
+  };
+  for (const Case& test : {
+           Case{"is_ready()", true},
+           Case{"model.is_ready(x)", true},
+           Case{"model.has_bias()", true},
+           Case{"model.has_bias(x)", false},
+           Case{"has_bias()", false},
+           Case{"model.half_enabled()", true},
+           Case{"model.half_enabled(x)", false},
+           Case{"model.enabled()", false},
+           Case{"mask.any()", false},
+       }) {
+    SCOPED_TRACE(test.question);
+    const SourceFacts facts =
+        facts_of("import torch\nknown = " + std::string(test.question) + "\n");
+    EXPECT_EQ(knows_without_gpu(*facts.files.front()->statements.back()->value->call()),
+              test.is_known);
+  }
+}
+
+TEST(Words, StartWithACapital) {
+  for (const char* word : {"A", "Model", "ZeroPad"}) EXPECT_TRUE(starts_with_capital(word)) << word;
+  for (const char* word : {"", "a", "zeros", "@A", "[A", "_Net", "3D"}) {
+    EXPECT_FALSE(starts_with_capital(word)) << word;
+  }
+}
+
+TEST(Words, NameAnEvaluation) {
+  struct Case {
+    const char* name;
+    const char* body;
+    bool is_one;
+  };
+  for (const Case& test : {
+           Case{"evaluate", "model(x)", true},
+           Case{"validation", "model(x)", true},
+           Case{"Validate", "model(x)", true},
+           Case{"test", "model(x)", true},
+           Case{"val", "model(x)", true},
+           Case{"test_net", "model(x)", true},
+           Case{"run_eval", "model(x)", true},
+           Case{"run_validation", "model(x)", true},
+           Case{"value", "model(x)", false},
+           Case{"testing", "model(x)", false},
+           Case{"model_test", "model(x)", false},
+           Case{"evaluate_training", "model(x)", false},
+           Case{"evaluate", "model(x).backward()", false},
+           Case{"evaluate", "self.manual_backward(x)", false},
+           Case{"evaluate", "model.train()", false},
+           Case{"evaluate", "model.eval()", true},
+       }) {
+    SCOPED_TRACE(test.name + (" " + std::string(test.body)));
+    const SourceFacts facts = facts_of("import torch\ndef " + std::string(test.name) +
+                                       "(model, x):\n    " + test.body + "\n");
+    EXPECT_EQ(is_named_evaluation(*facts.files.front()->functions.front()), test.is_one);
+  }
+}
+
+// A function that a forward calls so often, or under so many others.
+TEST(ProgramQueries, RunsInTheForwardThatAloneCallsIt) {
+  const auto runs = [](const std::string& functions, const std::string& body) {
+    const SourceFacts facts = facts_of("import torch\ndef part(x):\n    return x\n" + functions +
+                                       "class Net(torch.nn.Module):\n    def forward(self, x):\n" +
+                                       body + "        return x\n");
+    return runs_in_forward(facts.files.front()->functions.front());
+  };
+  const auto repeated = [](int times) {
+    std::string body;
+    for (int i = 0; i < times; ++i) body += "        x = part(x)\n";
+    return body;
+  };
+  const auto below = [](int levels) {
+    std::string functions;
+    for (int i = 0; i < levels; ++i) {
+      functions += "def f" + std::to_string(i) + "(x):\n    return " +
+                   (i == 0 ? "part" : "f" + std::to_string(i - 1)) + "(x)\n";
+    }
+    return functions;
+  };
+  EXPECT_FALSE(runs("", ""));
+  EXPECT_TRUE(runs("", repeated(8)));
+  EXPECT_FALSE(runs("", repeated(9)));
+  EXPECT_FALSE(runs("part(3)\n", repeated(1)));
+  EXPECT_TRUE(runs(below(2), "        x = f1(x)\n"));
+  EXPECT_FALSE(runs(below(3), "        x = f2(x)\n"));
+}
+
+// By the number of passes, by names, and by what stands beside the loop.
+TEST(ProgramQueries, KnowEvaluationsByTheUser) {
+  struct Case {
+    const char* function;
+    const char* range;
+    const char* beside;
+    bool is_one;
+  };
+  for (const Case& test : {
+           Case{"run", "range(1000)", "", false},
+           Case{"run", "range(1, 1000)", "", false},
+           Case{"time_validate", "range(1000)", "", false},
+           Case{"time_validate", "range(1001)", "", true},
+           Case{"time_validate", "range(1, 1000)", "", false},
+           Case{"time_validate", "range(1, 1001)", "", true},
+           Case{"time_validate", "range(n)", "", true},
+           Case{"time_validate", "data", "", true},
+           Case{"validate", "range(10)", "", true},
+           Case{"test_net", "range(10)", "", true},
+           Case{"evaluate", "range(10)", "", true},
+           Case{"infer", "range(10)", "", true},
+           Case{"predict", "range(10)", "", true},
+           Case{"run", "range(10)", "    model.eval()\n", true},
+           Case{"bench_test", "range(10)", "", false},
+           Case{"warm_up_test", "range(10)", "", false},
+           Case{"profile_test", "range(10)", "", false},
+           Case{"test_latency", "range(10)", "", false},
+           Case{"test_speed", "range(10)", "", false},
+           Case{"test_fps", "range(10)", "", false},
+           Case{"validate", "range(10)", "    begin = time.time()\n", false},
+           Case{"validate", "range(10)", "    torch.cuda.synchronize()\n", false},
+           Case{"validate", "range(10)", "    begin = torch.cuda.Event()\n", false},
+       }) {
+    const std::string name = test.function;
+    SCOPED_TRACE(name + " " + test.range + " " + test.beside);
+    const SourceFacts facts = facts_of(
+        "import time\nimport torch\n"
+        "def " +
+        name + "(model, data):\n" + test.beside + "    for i in " + test.range +
+        ":\n        print(model(data[i].cuda()))\n" +
+        training_loop("    model(x.cuda()).sum().backward()\n    optimizer.step()\n") + name +
+        "(model, data)\n");
+    for (const Loop* loop : facts.files.front()->loops) {
+      if (loop->function == nullptr) continue;
+      EXPECT_EQ(is_user_evaluation(facts, *loop), test.is_one);
+    }
+  }
+}
+
+// Steps of a sequence are more than a few, and no layers.
+TEST(TimeLoops, GoThroughASequence) {
+  struct Case {
+    const char* method;
+    const char* iterable;
+    bool is_one;
+  };
+  for (const Case& test : {
+           Case{"forward", "range(4)", false},
+           Case{"forward", "range(5)", true},
+           Case{"forward", "range(10)", true},
+           Case{"forward", "range(2, 4)", false},
+           Case{"forward", "range(2, 5)", true},
+           Case{"forward", "range(x.size(1))", true},
+           Case{"forward", "range(self.num_layers)", false},
+           Case{"forward", "range(blocks)", false},
+           Case{"forward", "x", true},
+           Case{"generate", "range(5)", false},
+       }) {
+    SCOPED_TRACE(test.method + (" " + std::string(test.iterable)));
+    const SourceFacts facts =
+        facts_of("import torch\nclass Net(torch.nn.Module):\n    def " + std::string(test.method) +
+                 "(self, x):\n        for t in " + test.iterable +
+                 ":\n            h = h + x[t]\n        return h\n");
+    EXPECT_EQ(time_loops(*facts.files.front()).size(), test.is_one ? 1u : 0u);
+  }
+}
+
+// More than a few passes in each step, in a loop or a comprehension.
+TEST(StepWaits, AreRepeatedByALoopInTheStep) {
+  struct Case {
+    const char* iterable;
+    bool repeats;
+  };
+  for (const Case& test : {
+           Case{"range(4)", false},
+           Case{"range(5)", true},
+           Case{"range(1, 5)", true},
+           Case{"range(n)", true},
+           Case{"[1, 2, 3, 4]", false},
+           Case{"[1, 2, 3, 4, 5]", true},
+           Case{"(1, 2, 3, 4)", false},
+           Case{"(1, 2, 3, 4, 5)", true},
+           Case{"losses.items()", false},
+           Case{"net.state_dict().items()", true},
+           Case{"values", true},
+       }) {
+    const std::string iterable = test.iterable;
+    for (const std::string& read : {"    for i in " + iterable + ":\n        print(loss.item())\n",
+                                    "    print([loss.item() for i in " + iterable + "])\n"}) {
+      SCOPED_TRACE(read);
+      const SourceFacts facts =
+          facts_of(training_loop("    loss = model(x.cuda()).sum()\n"
+                                 "    loss.backward()\n"
+                                 "    optimizer.step()\n" +
+                                 read));
+      const auto& items = facts.method_calls("item");
+      ASSERT_EQ(items.size(), 1u);
+      const Call& item = *items.front();
+      EXPECT_EQ(loop_in_step(facts, *item.statement, item.expr) != nullptr, test.repeats);
+    }
+  }
+}
+
+// What is done with queries before their product with the keys.
+TEST(AttentionByHand, TellsDimensionsAndScales) {
+  struct Case {
+    const char* line;
+    std::size_t dimensions;  // 0: not seen
+    bool are_scaled;
+  };
+  for (const Case& test : {
+           Case{"q = q.view(b, h, n, d)", 4, false},
+           Case{"q = q.view(b, w, h, n, d)", 5, false},
+           Case{"q, k, v = x.view(3, b, h, n, d)", 4, false},
+           Case{"q, k, v = x.view(n)", 0, false},
+           Case{"q = q.view(b, w, h, n, d).transpose(1, 2)", 5, false},
+           Case{"q = q.transpose(1, 2)", 0, false},
+           Case{"q = q.flip(0, 1, 2)", 0, false},
+           Case{"q = rearrange(q, 'b n (h d) -> b h n d')", 4, false},
+           Case{"q = rearrange(q, 'b t n (h d) -> b t h n d')", 5, false},
+           Case{"q = rearrange(q, 'b t n (h d) -> (b t) h n d')", 4, false},
+           Case{"q, k, v = map(lambda t: rearrange(t, 'b n (h d) -> b h n d'), (q, k, v))", 4,
+                false},
+           Case{"q = q * 0.1", 0, true},
+           Case{"q = q / 8", 0, true},
+           Case{"q = q.mul(0.1)", 0, true},
+           Case{"q = q + 0.1", 0, false},
+       }) {
+    SCOPED_TRACE(test.line);
+    const SourceFacts facts = facts_of(
+        "import torch\nfrom einops import rearrange\n"
+        "class Attention(torch.nn.Module):\n"
+        "    def forward(self, q, k, v, x):\n        " +
+        std::string(test.line) +
+        "\n"
+        "        weights = torch.softmax(q @ k.transpose(-2, -1), -1)\n"
+        "        return weights @ v\n");
+    const auto attention = attention_by_hand(*facts.files.front()->functions.front());
+    ASSERT_TRUE(attention.has_value());
+    const AttentionInputs inputs = inputs_of(facts, *attention);
+    EXPECT_EQ(inputs.dimensions, test.dimensions);
+    EXPECT_EQ(inputs.are_scaled, test.are_scaled);
+  }
+}
+
 TEST(Autocast, ReadsEverySpelling) {
   struct Case {
     const char* manager;
@@ -280,6 +564,42 @@ TEST(CompiledCode, IsSortedByTheBreaksInIt) {
   EXPECT_EQ(work_class(1), "little work");
   EXPECT_EQ(work_class(3), "little work");
   EXPECT_EQ(work_class(4), "slog");
+}
+
+TEST(CompiledCode, BreaksWhereItLeavesTheGraph) {
+  const std::string long_name(35, 'a');
+  struct Case {
+    std::string line, expected;
+  };
+  for (const Case& test : {
+           Case{"x.item()", "x.item()"},
+           Case{"x.tolist()", "x.tolist()"},
+           Case{"x.item(0)", ""},
+           Case{long_name + ".item()", long_name + ".item()"},
+           Case{"a" + long_name + ".item()", "..." + long_name + ".item()"},
+           Case{"float(torch.zeros(3))", "float(...)"},
+           Case{"float(3)", ""},
+           Case{"print(x)", "print(...)"},
+           Case{"logger.info(x)", "logger.info(...)"},
+           Case{"other.info(x)", ""},
+           Case{"logging.warning(x)", "logging.warning(...)"},
+           Case{"logging.getLogger()", ""},
+           Case{"y.numpy()", "y.numpy()"},
+           Case{"np.sum(torch.zeros(3))", "np.sum(...)"},
+           Case{"np.sum(3)", ""},
+           Case{"if torch.zeros(3).sum() > 0:\n        pass", "a branch on a tensor's value"},
+           Case{"if not torch.zeros(3).any():\n        pass", "a branch on a tensor's value"},
+           Case{"if y.any():\n        pass", ""},
+       }) {
+    SCOPED_TRACE(test.line);
+    const SourceFacts facts = facts_of(
+        "import logging\nimport numpy as np\nimport torch\ndef work(x):\n    " + test.line +
+        "\n    return x\nwork = torch.compile(work)\n" +
+        training_loop("    work(model(x.cuda())).sum().backward()\n    optimizer.step()\n"));
+    const auto breaks = graph_breaks(facts, *facts.files.front()->functions.front());
+    EXPECT_EQ(breaks.empty() ? "" : breaks.front().text, test.expected);
+    EXPECT_LE(breaks.size(), 1u);
+  }
 }
 
 TEST(ModelSize, FollowsParametersListsAndLoops) {
@@ -385,6 +705,43 @@ TEST(ModelSize, GoesThroughWhatLoopsGoThrough) {
     EXPECT_EQ(found ? found->text : "",
               "Conv2d of " + std::to_string(test.expected) + " to 640 channels");
   }
+}
+
+TEST(ModelSize, IsFollowedThroughSoManyParts) {
+  struct Case {
+    const char* before;
+    const char* behind;
+  };
+  for (const Case& test : {Case{"[", "]"}, Case{"min(", ")"}, Case{"", "[0]"}}) {
+    for (const int parts : {9, 10}) {
+      std::string size = "a";
+      for (int i = 0; i < parts; ++i) size = test.before + size + test.behind;
+      SCOPED_TRACE(size);
+      const SourceFacts facts =
+          facts_of("import torch\nfrom torch import nn\ndef block(a):\n    return nn.Conv2d(" +
+                   size + ", 640, 3)\nblock(200)\nblock(150)\n");
+      ASSERT_EQ(facts.programs.size(), 1u);
+      const auto found = tensor_core_sized_layer(facts, facts.programs.front());
+      EXPECT_EQ(found ? found->text : "",
+                parts < 10 ? "Conv2d of 200 to 640 channels" : "Conv2d to 640 channels");
+    }
+  }
+}
+
+// What a settings file gives a constructor; other functions may have parameters of the same name.
+TEST(ModelSize, IsWhatSettingsGiveTheConstructor) {
+  const SourceFacts facts = facts_of(
+      "import torch\n"
+      "class Net(torch.nn.Module):\n"
+      "    def __init__(self, width):\n"
+      "        super().__init__()\n"
+      "        self.first = torch.nn.Conv2d(width, 640, 3)\n"
+      "    def widen(self, height):\n"
+      "        self.second = torch.nn.Conv2d(height, 640, 3)\n");
+  facts.store().kept<NamedInSettings>().sizes["Net"] = {{"width", 96}, {"height", 200}};
+  ASSERT_EQ(facts.programs.size(), 1u);
+  const auto found = tensor_core_sized_layer(facts, facts.programs.front());
+  EXPECT_EQ(found ? found->text : "", "Conv2d of 96 to 640 channels");
 }
 
 TEST(ModelSize, LooksAtSoManyCallsOfAFunctionThatHandsItsArgumentsOn) {
@@ -640,6 +997,13 @@ TEST(Tutorials, TrainOnDigits) {
            Case{"parser.add_argument('--dataset', type=load('mnist'))\n", false},
            Case{"parser.add_argument('--data', default='x', type=load('mnist'))\n", true},
            Case{"parser.add_argument('--data', default='x', choices=['x', 'mnist'])\n", false},
+           Case{"parser.add_argument('--data', default='x', choices=['x', 'y'], type=load('mnist'))"
+                "\n",
+                false},
+           Case{"parser.add_argument('--kind', default='x', choices=['x', 'y'], type=load('mnist'))"
+                "\n",
+                true},
+           Case{"parser.add_argument('--dataset', default='MNIST')\n", true},
            Case{"parser.add_argument('--kind', default='x', choices=['x', 'mnist'])\n", false},
            Case{"parser.add_argument('--kind', default='mnist', choices=['x', 'mnist'])\n", true},
        }) {
@@ -648,6 +1012,164 @@ TEST(Tutorials, TrainOnDigits) {
     const SourceFacts facts = facts_of(loop + test.line);
     ASSERT_EQ(facts.programs.size(), 1u);
     EXPECT_EQ(is_tutorial(facts, facts.programs.front()), test.is_one);
+  }
+}
+
+TEST(Loaders, HaveLargeSamplesOfLargeImages) {
+  const std::string own =
+      "class Own(torch.utils.data.Dataset):\n"
+      "    def __init__(self, paths):\n"
+      "        self.all = np.load(paths)\n"
+      "    def __getitem__(self, i):\n";
+  struct Case {
+    std::string before;
+    const char* data;
+    bool are_large;
+  };
+  for (const Case& test : {
+           Case{"", "torchvision.datasets.ImageFolder('x')", true},
+           Case{"", "torchvision.datasets.ImageFolder('x', Resize(64))", false},
+           Case{"", "torchvision.datasets.ImageFolder('x', Resize(65))", true},
+           Case{"", "torchvision.datasets.ImageFolder('x', Resize((64, 80)))", false},
+           Case{"", "torchvision.datasets.ImageFolder('x', Resize([65, 64]))", true},
+           Case{"", "torchvision.datasets.ImageFolder('x', Resize(*sizes))", true},
+           Case{"", "torchvision.datasets.ImageFolder('x', RandomCrop(32, padding=4))", false},
+           Case{"", "torchvision.datasets.CIFAR10('x')", false},
+           Case{"", "torch.utils.data.TensorDataset(x, y)", false},
+           Case{own + "        return self.all[i]\n", "Own('x')", false},
+           Case{own + "        return np.load(self.paths[i])\n", "Own('x')", true},
+           Case{own + "        return Image.open(self.paths[i])\n", "Own('x')", true},
+       }) {
+    SCOPED_TRACE(test.before + test.data);
+    const SourceFacts facts = facts_of(
+        "import numpy as np\nimport torch\nimport torchvision\nfrom PIL import Image\n"
+        "from torchvision.transforms import RandomCrop, Resize\n" +
+        test.before + "loader = torch.utils.data.DataLoader(" + test.data + ", 8)\n");
+    const auto loaders = facts.constructions(TypeKind::loader);
+    ASSERT_EQ(loaders.size(), 1u);
+    EXPECT_EQ(has_large_samples(facts, *loaders.front()), test.are_large);
+  }
+}
+
+TEST(Loaders, CopyAFewFunctionsDown) {
+  const SourceFacts facts = facts_of(
+      "import torch\n"
+      "def f0(x):\n    return x.cuda()\n"
+      "def f1(x):\n    return f0(x)\n"
+      "def f2(x):\n    return f1(x)\n"
+      "def f3(x):\n    return f2(x)\n"
+      "f3(torch.zeros(3))\n");
+  const auto& functions = facts.files.front()->functions;
+  ASSERT_EQ(functions.size(), 4u);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NE(copy_below(facts, *functions[i]), nullptr) << i;
+  EXPECT_EQ(copy_below(facts, *functions[3]), nullptr);
+}
+
+TEST(Loaders, HaveSamplesOnTheGpuInPartsOfData) {
+  for (const int parts : {0, 1, 3, 4}) {
+    std::string data = "torch.utils.data.TensorDataset(x, y)";
+    for (int i = 0; i < parts; ++i) data = "torch.utils.data.Subset(" + data + ", ids)";
+    SCOPED_TRACE(data);
+    const SourceFacts facts = facts_of(
+        "import torch\nx = torch.zeros(8).cuda()\n"
+        "loader = torch.utils.data.DataLoader(" +
+        data + ", 8)\n");
+    const auto loaders = facts.constructions(TypeKind::loader);
+    ASSERT_EQ(loaders.size(), 1u);
+    EXPECT_EQ(has_gpu_samples(facts, *loaders.front()), parts < 4);
+  }
+}
+
+TEST(Loaders, CollateToArrays) {
+  struct Case {
+    const char* given;
+    bool are_arrays;
+  };
+  for (const Case& test : {
+           Case{"np.stack(batch)", true},
+           Case{"np.stack(batch), np.zeros(3)", true},
+           Case{"[np.stack(batch)]", true},
+           Case{"np.stack(batch), torch.zeros(3)", false},
+           Case{"{'x': np.stack(batch)}", false},
+           Case{"torch.stack(batch)", false},
+           Case{"batch", false},
+           Case{"()", false},
+       }) {
+    SCOPED_TRACE(test.given);
+    const SourceFacts facts =
+        facts_of("import numpy as np\nimport torch\ndef collate(batch):\n    return " +
+                 std::string(test.given) +
+                 "\nloader = torch.utils.data.DataLoader(data, 8, collate_fn=collate)\n");
+    const auto loaders = facts.constructions(TypeKind::loader);
+    ASSERT_EQ(loaders.size(), 1u);
+    EXPECT_EQ(collates_to_arrays(*loaders.front()), test.are_arrays);
+  }
+}
+
+// What the optimizer holds beside a frozen network.
+TEST(HeadTraining, IsOfOneLinearLayer) {
+  const auto module = [](const std::string& name, const std::string& parameters,
+                         const std::string& body) {
+    return "class " + name + "(nn.Module):\n    def __init__(self" + parameters +
+           "):\n        super().__init__()\n" + body;
+  };
+  const auto nested = [&](int levels) {
+    std::string classes = module("M1", "", "        self.norm = nn.LayerNorm(8)\n");
+    for (int i = 2; i <= levels; ++i) {
+      classes += module("M" + std::to_string(i), "",
+                        "        self.inner = M" + std::to_string(i - 1) + "()\n");
+    }
+    return classes;
+  };
+  const std::string linear = "        self.linear = nn.Linear(8, 2)\n";
+  struct Case {
+    std::string classes;
+    const char* made;
+    bool is_head;
+  };
+  for (const Case& test : {
+           Case{"", "nn.Linear(8, 2)", true},
+           Case{"", "nn.Conv2d(8, 2, 1)", false},
+           Case{"", "load()", false},
+           Case{module("Head", "", linear), "Head()", true},
+           Case{module("Head", "", linear), "Head(backbone)", false},
+           Case{module("Head", "", linear + "        self.more = nn.Linear(8, 8)\n"), "Head()",
+                false},
+           Case{module("Head", "", linear + "        self.more = nn.Parameter(x)\n"), "Head()",
+                false},
+           Case{nested(3) + module("Head", "", linear + "        self.inner = M3()\n"), "Head()",
+                true},
+           Case{nested(4) + module("Head", "", linear + "        self.inner = M4()\n"), "Head()",
+                false},
+           Case{"def conv():\n    return nn.Conv2d(8, 8, 3)\n" +
+                    module("Head", "", linear + "        self.more = conv()\n"),
+                "Head()", false},
+           Case{module("Head", ", block", linear + "        self.more = block(8)\n"), "Head(wide)",
+                false},
+           Case{module("Head", ", norm", linear + "        self.more = norm(8)\n"), "Head(wide)",
+                true},
+           Case{module("Head", ", base", linear + "        self.base = base\n") +
+                    "    def forward(self, x):\n        return self.linear(self.base(x))\n",
+                "Head(wide)", false},
+           Case{module("Head", ", rate", linear + "        self.rate = rate\n") +
+                    "    def forward(self, x):\n        return self.linear(x) * self.rate\n",
+                "Head(wide)", true},
+       }) {
+    SCOPED_TRACE(test.classes + test.made);
+    const SourceFacts facts =
+        facts_of("import torch\nimport torchvision\nfrom torch import nn\n" + test.classes +
+                 "backbone = torchvision.models.resnet50().cuda()\n"
+                 "net = " +
+                 test.made +
+                 ".cuda()\n"
+                 "for p in backbone.parameters():\n"
+                 "    p.requires_grad = False\n"
+                 "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+                 "for x, y in loader:\n"
+                 "    net(backbone(x.cuda())).sum().backward()\n"
+                 "    optimizer.step()\n");
+    ASSERT_EQ(facts.programs.size(), 1u);
+    EXPECT_EQ(trains_head_only(facts, facts.programs.front()), test.is_head);
   }
 }
 

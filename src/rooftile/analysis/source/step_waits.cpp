@@ -29,7 +29,7 @@ void add_scaled_steps(const SourceFacts& facts, std::unordered_set<const Loop*>&
       if (event.kind != ScalingKind::scaler_step) continue;
       const Call* made = event.optimizer == nullptr ? nullptr : event.optimizer->type->made_by;
       if (made != nullptr && facts.argument(*made, "fused").is_true()) continue;
-      if (pass.iteration->loop != nullptr) loops.insert(pass.iteration->loop);
+      loops.insert(pass.iteration->loop);
     }
   }
 }
@@ -99,8 +99,7 @@ bool is_in_comprehension(const SourceFacts& facts, const Expr& expr) {
     const bool repeats = at->kind == ExprKind::comprehension &&
                          std::ranges::any_of(at->children(), [&](const Expr* clause) {
                            return clause->kind == ExprKind::for_clause &&
-                                  clause->children().size() == 2 &&
-                                  !has_few_passes(facts, clause->children()[1]);
+                                  !has_few_passes(facts, clause->children().back());
                          });
     if (repeats) return true;
   }

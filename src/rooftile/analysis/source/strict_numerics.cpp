@@ -34,8 +34,7 @@ bool is_numerically_strict(const SourceFacts& facts, const Program& program) {
   }
   for (const Call* call : facts.method_calls("to")) {  // model.to(device, dtype=torch.double)
     const bool is_module = call->receiver != nullptr && call->receiver_type().is(TypeKind::module);
-    const bool is_ours =
-        is_module && program.has(*call->file) && call->argument("dtype") != nullptr;
+    const bool is_ours = is_module && program.has(*call->file);
     if (is_ours && is_dtype(facts.argument(*call, "dtype"), {"float64", "double"})) return true;
   }
   for (const Call* call : facts.method_calls("double")) {

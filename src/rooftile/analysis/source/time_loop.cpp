@@ -64,12 +64,13 @@ void TimeLoop::find_known() {
   for (bool changed = true; changed;) {
     changed = false;
     for (const auto& [name, values] : assigned_) {
-      if (known_[name]) continue;
+      if (known_.contains(name)) continue;
       const bool all = std::all_of(values.begin(), values.end(), [&](const Expr* value) {
         return value != nullptr && is_known_before(value);
       });
       if (!all) continue;
-      known_[name] = changed = true;
+      known_.insert(name);
+      changed = true;
       const bool any = std::any_of(values.begin(), values.end(),
                                    [&](const Expr* value) { return varies(value); });
       if (any) varying_.push_back(name);
@@ -82,10 +83,7 @@ bool TimeLoop::is_known_before(const Expr* expr) const {
   visit(expr, [&](const Expr& part) {
     const std::string_view name = last_name(&part);
     const bool is_step = std::find(steps_.begin(), steps_.end(), name) != steps_.end();
-    if (!name.empty() && !is_step && assigned_.contains(name)) {
-      const auto found = known_.find(name);
-      known = known && found != known_.end() && found->second;
-    }
+    if (!is_step && assigned_.contains(name)) known = known && known_.contains(name);
     return known;
   });
   return known;

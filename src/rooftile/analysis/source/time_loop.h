@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -30,7 +31,7 @@ class TimeLoop {
 
   const Statement& loop_;
   std::map<std::string_view, std::vector<const Expr*>> assigned_;  // null: changed in place
-  std::map<std::string_view, bool> known_;                         // of the assigned ones
+  std::set<std::string_view> known_;                               // of the assigned ones
   std::vector<std::string_view> steps_;                            // the loop's variables
   std::vector<std::string_view> varying_;                          // known and from those
 };

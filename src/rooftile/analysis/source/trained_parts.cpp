@@ -119,14 +119,9 @@ class Search {
 
 // What `model(x)` and `model.forward(x)` call, and not the layers of a model.
 const Expr* called_network(const SourceFacts& facts, const Call& call) {
-  const ClassDef* def = call.function == nullptr ? nullptr : call.function->class_def;
-  if (def != nullptr && def->is_module && !def->is_lightning_module) return nullptr;
-  if (without_gradients(facts, call)) return nullptr;
-  if (call.name == "torch.nn.Module.__call__") return call.expr->children().front();
-  const bool is_forward = call.method == "forward" && call.receiver != nullptr &&
-                          call.target != nullptr && call.target->class_def != nullptr &&
-                          call.target->class_def->is_module;
-  return is_forward ? call.receiver : nullptr;
+  if (!is_forward_call(call) || without_gradients(facts, call)) return nullptr;
+  const bool is_plain = call.name == "torch.nn.Module.__call__";
+  return is_plain ? call.expr->children().front() : call.receiver;
 }
 
 bool is_step_of_library(const FunctionDef& function) {
@@ -194,9 +189,8 @@ bool is_frozen_member(const SourceFacts& facts, const Call& made) {
   return std::ranges::any_of(def->file->statements, [&](const Statement* each) {
     const Statement* loop = each->parent;
     const bool switches = each->kind == StatementKind::assignment && each->value != nullptr &&
-                          last_name(each->target) == "requires_grad" && loop != nullptr &&
-                          loop->kind == StatementKind::for_ && each->function != nullptr &&
-                          each->function->class_def == def;
+                          last_name(each->target) == "requires_grad" && each->function != nullptr &&
+                          each->function->class_def == def && loop->kind == StatementKind::for_;
     const Call* listed = switches ? loop->value->call() : nullptr;
     return listed != nullptr && listed->method == "parameters" && listed->receiver != nullptr &&
            last_name(listed->receiver) == member && facts.value(each->value).is_false();

@@ -40,10 +40,7 @@ bool only_looks(const Call& call) {
 
 // `net`, or `net.module`.
 const Expr* whole(const Expr* part) {
-  while (part->parent != nullptr && part->parent->kind == ExprKind::attribute &&
-         part->parent->word() == "module") {
-    part = part->parent;
-  }
+  while (last_name(part->parent) == "module") part = part->parent;
   return part;
 }
 

@@ -18,9 +18,9 @@ bool is_listing(const Expr& part) {
 // Lists by their name, where the source does not show what is in them: target_params,
 // group["params"].
 bool is_named_list(const Expr& part) {
-  const bool is_item = part.kind == ExprKind::subscript && part.children().size() == 2 &&
-                       part.children()[1]->kind == ExprKind::text &&
-                       part.children()[1]->word() == "params";
+  const bool is_item = part.kind == ExprKind::subscript &&
+                       part.children().back()->kind == ExprKind::text &&
+                       part.children().back()->word() == "params";
   const std::string_view name = last_name(&part);
   return is_item || is_one_of(name, {"params", "parameters", "weights", "grads", "gradients"}) ||
          ends_with_any(name, {"_params", "_parameters"});
@@ -63,9 +63,9 @@ WeightList weights_by_key(const Statement& loop) {
                          call->receiver->kind == ExprKind::subscript && call->method.ends_with("_");
     if ((!stores && !changes) || found.shown != nullptr) return;
     visit(statement.value, [&](const Expr& part) {
-      const bool is_item = part.kind == ExprKind::subscript && part.children().size() == 2 &&
-                           part.children()[1]->kind == ExprKind::name &&
-                           part.children()[1]->word() == first.word();
+      const bool is_item = part.kind == ExprKind::subscript &&
+                           part.children().back()->kind == ExprKind::name &&
+                           part.children().back()->word() == first.word();
       const Expr* whole = is_item ? resolved(part.children()[0]) : nullptr;
       const bool is_listed = whole != nullptr && whole->call() != nullptr && is_listing(*whole);
       if (is_listed) found = {whole->call(), whole->call()->receiver};

@@ -95,6 +95,10 @@ bool ends_with_any(std::string_view text, std::initializer_list<std::string_view
   return std::ranges::any_of(ends, [&](std::string_view end) { return text.ends_with(end); });
 }
 
+bool starts_with_capital(std::string_view text) {
+  return !text.empty() && text.front() >= 'A' && text.front() <= 'Z';
+}
+
 bool has_word(std::string_view text, std::string_view word) {
   for (std::size_t at = find_in_text(text, word); at != std::string_view::npos;
        at = find_in_text(text, word, at + 1)) {

@@ -25,6 +25,8 @@ bool draws_number(const Call& call);
 
 bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> beginnings);
 bool ends_with_any(std::string_view text, std::initializer_list<std::string_view> ends);
+// With a letter from A to Z, as the names of classes do.
+bool starts_with_capital(std::string_view text);
 
 // The text of the file with blanks for documentation, texts that stand alone.
 std::string code_of(const File& file);

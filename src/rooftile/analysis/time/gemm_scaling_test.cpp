@@ -44,10 +44,6 @@ TEST(GemmScaling, LatencyAndPortsFollowTheClock) {
   EXPECT_DOUBLE_EQ(scaled.quantize.element.value(), 0.5e-10);
   EXPECT_DOUBLE_EQ(scaled.tile_edge_elements, 5);
   EXPECT_DOUBLE_EQ(scaled.sustained_efficiency, 0.8);
-  Device unknown = gpu(100);
-  unknown.boost_clock = Hertz(0);
-  EXPECT_EQ(scale_constants(fitted(), unknown).latency_per_k, Seconds(1e-9));
-  EXPECT_EQ(scale_constants(fitted(), unknown).tile_edge_elements, 10);
   Device faster = gpu(100);
   faster.tensor_core_peak[Dtype::fp16] = FlopPerSecond(400e12);
   EXPECT_EQ(scale_constants(fitted(), faster).tile_edge_elements, 10);

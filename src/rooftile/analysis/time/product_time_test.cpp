@@ -139,6 +139,7 @@ TEST(Products, ABoardWithPowerToSpareComesNearItsPeak) {
   EXPECT_NEAR(bytes / time_of(rtx_4090, gemm_op(1, 16384, 8192)) / 1008e9, 0.9, 0.06);
 }
 
+// The clock and the power of another GPU change all of them alike.
 TEST(Products, AlternativesAreAWeightedMean) {
   using nlohmann::json;
   json section = json::parse(section_text("sm90", "tensor_gemm").value().json);
@@ -146,19 +147,24 @@ TEST(Products, AlternativesAreAWeightedMean) {
   other.erase("origin");
   other.erase("fitted_on");
   other["dram_efficiency"] = 0.4;
-  const auto time_with = [](const json& tensor_gemm) {
-    Device device = *find_device("h100_sxm");
-    device.time_model = json{{"tensor_gemm", tensor_gemm}}.dump();
-    return time_of(TimeModel::create(device).value(), gemm_op(16, 12288, 12288));
-  };
-  const double first = time_with(section);
-  json slow = section;
-  slow["dram_efficiency"] = 0.4;
-  const double second = time_with(slow);
-  EXPECT_GT(second, 1.5 * first);
   other["weight"] = 0.5;
-  section["alternatives"] = json::array({other});
-  EXPECT_NEAR(time_with(section), std::pow(first * std::sqrt(second), 1 / 1.5), 1e-3 * first);
+  json slow = section, both = section;
+  slow["dram_efficiency"] = 0.4;
+  both["alternatives"] = json::array({other});
+  for (const char* gpu : {"h100_sxm", "h100_pcie"}) {
+    for (const Op& op : {gemm_op(16, 12288, 12288), gemm_op(8192, 8192, 8192)}) {
+      const auto time_with = [&](const json& tensor_gemm) {
+        Device device = *find_device(gpu);
+        device.time_model = json{{"tensor_gemm", tensor_gemm}}.dump();
+        return time_of(TimeModel::create(device).value(), op);
+      };
+      const double first = time_with(section), second = time_with(slow);
+      const bool waits_for_memory = std::get<Gemm>(op.body).m == 16;
+      EXPECT_EQ(second > 1.5 * first, waits_for_memory) << gpu;
+      EXPECT_NEAR(time_with(both), std::pow(first * std::sqrt(second), 1 / 1.5), 1e-3 * first)
+          << gpu;
+    }
+  }
 }
 
 TEST(Products, AlternativesAreReadStrictly) {
@@ -242,6 +248,28 @@ TEST(Products, AlignmentOnA100) {
   EXPECT_NEAR(slowdown(8192, 8191, Dtype::bf16), 223.0 / 87, 0.25);
   EXPECT_NEAR(slowdown(8191, 8192, Dtype::bf16), 223.0 / 71, 0.3);
   EXPECT_NEAR(slowdown(8191, 8191, Dtype::fp32), 1.0, 0.02);
+}
+
+// Rows of 32 bytes have one known factor in tf32, those of 16 a range.
+TEST(Products, Tf32MindsRowsOfThirtyTwoBytes) {
+  const TimeModel a100(*find_device("a100_sxm_80gb"));
+  struct Case {
+    std::int64_t Gemm::*size;
+    std::int64_t fits, half;
+  };
+  const Case cases[] = {{&Gemm::x_offset, 8, 4},       {&Gemm::w_offset, 8, 4},
+                        {&Gemm::out_offset, 8, 4},     {&Gemm::x_stride, 8200, 8196},
+                        {&Gemm::w_stride, 8200, 8196}, {&Gemm::out_stride, 8200, 8196},
+                        {&Gemm::k, 8200, 8196},        {&Gemm::n, 8200, 8196}};
+  for (const Case& c : cases) {
+    const auto slowest = [&](std::int64_t size) {
+      Op op = gemm_op(8192, 8192, 8192, Dtype::tf32);
+      std::get<Gemm>(op.body).*c.size = size;
+      return a100.estimate(op)->own_effects.high;
+    };
+    EXPECT_EQ(slowest(c.fits), 1.0) << &c - cases;
+    EXPECT_GT(slowest(c.half), 1.05) << &c - cases;
+  }
 }
 
 // S. Bekman, Machine Learning Engineering, SwiGLU MLP of width 4096 on H100: 398.4 TFLOP/s with

@@ -18,7 +18,7 @@ std::uint32_t collective_of(const Timeline& timeline, const Links& links, std::u
   if (shape != 0) return shape;
   const HostOps& ops = timeline.ops;
   for (std::uint32_t op = links.gpu_op[row]; op != kNone; op = links.op_parent[op]) {
-    if (op < ops.collective.size() && ops.collective[op] != 0) return ops.collective[op];
+    if (ops.collective[op] != 0) return ops.collective[op];
   }
   return 0;
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <string>
 
@@ -18,10 +19,12 @@ CriticalPath path_of(const std::string& text) {
 }
 
 // Microseconds by kind, of one step.
-std::map<PathKind, double> kinds_of(const CriticalPath& path, std::size_t step = 0) {
-  std::map<PathKind, double> times;
+using Kinds = std::map<PathKind, double>;
+
+Kinds kinds_of(const CriticalPath& path, std::size_t step = 0) {
+  Kinds times;
   for (const PathShare& share : path.steps.at(step).shares) {
-    times[share.kind] = to_microseconds(share.time);
+    times[share.kind] = std::round(1e3 * to_microseconds(share.time)) / 1e3;
   }
   return times;
 }
@@ -44,11 +47,10 @@ call main 106us 4us cudaLaunchKernel corr=2
 kernel 7 110us 40us first corr=1
 kernel 7 152us 48us second corr=2
 )");
-  const auto kinds = kinds_of(path);
-  EXPECT_NEAR(kinds.at(PathKind::compute), 88, 1e-6);
-  EXPECT_NEAR(kinds.at(PathKind::pause), 2, 1e-6);
-  EXPECT_NEAR(kinds.at(PathKind::launch), 10, 1e-6);
-  EXPECT_NEAR(kinds.at(PathKind::host), 100, 1e-6);
+  EXPECT_EQ(kinds_of(path), (Kinds{{PathKind::compute, 88},
+                                   {PathKind::pause, 2},
+                                   {PathKind::launch, 10},
+                                   {PathKind::host, 100}}));
   EXPECT_NEAR(time_at(path, PathKind::host, "aten::mm"), 100, 1e-6);
   EXPECT_NEAR(time_at(path, PathKind::compute, "second"), 48, 1e-6);
 }
@@ -104,11 +106,10 @@ kernel 20 101us 300us ncclDevKernel_AllReduce corr=2
 kernel 7 101us 100us beside corr=3
 kernel 7 402us 98us last corr=4
 )");
-  const auto kinds = kinds_of(path);
-  EXPECT_NEAR(kinds.at(PathKind::communication), 300, 1e-6);
-  EXPECT_NEAR(kinds.at(PathKind::compute), 188, 1e-6);
-  EXPECT_NEAR(kinds.at(PathKind::launch), 10, 1e-6);
-  EXPECT_NEAR(kinds.at(PathKind::pause), 2, 1e-6);
+  EXPECT_EQ(kinds_of(path), (Kinds{{PathKind::communication, 300},
+                                   {PathKind::compute, 188},
+                                   {PathKind::launch, 10},
+                                   {PathKind::pause, 2}}));
   EXPECT_NEAR(time_at(path, PathKind::compute, "beside"), 0, 1e-6);
 }
 
@@ -152,11 +153,9 @@ call main 20us 185us cudaStreamSynchronize
 call main 250us 5us cudaLaunchKernel corr=2
 kernel 7 260us 140us second corr=2
 )");
-  const auto kinds = kinds_of(path);
-  EXPECT_NEAR(kinds.at(PathKind::compute), 330, 1e-6);
-  EXPECT_NEAR(kinds.at(PathKind::launch), 20, 1e-6);
   // The call returns 5 us late, and 45 us of work follow.
-  EXPECT_NEAR(kinds.at(PathKind::host), 50, 1e-6);
+  EXPECT_EQ(kinds_of(path),
+            (Kinds{{PathKind::compute, 330}, {PathKind::launch, 20}, {PathKind::host, 50}}));
   EXPECT_NEAR(time_at(path, PathKind::host, "cudaStreamSynchronize"), 5, 1e-6);
 }
 
@@ -185,10 +184,10 @@ end
 )");
   ASSERT_EQ(path.steps.size(), 2U);
   for (const std::size_t step : {std::size_t{0}, std::size_t{1}}) {
-    const auto kinds = kinds_of(path, step);
-    EXPECT_NEAR(kinds.at(PathKind::data_loading), 600, 1e-6);
-    EXPECT_NEAR(kinds.at(PathKind::host), 200, 1e-6);
-    EXPECT_NEAR(kinds.at(PathKind::compute), 190, 1e-6);
+    EXPECT_EQ(kinds_of(path, step), (Kinds{{PathKind::data_loading, 600},
+                                           {PathKind::host, 200},
+                                           {PathKind::launch, 10},
+                                           {PathKind::compute, 190}}));
   }
   bool is_named = false;
   for (const PathPart& part : path.parts) {
@@ -205,10 +204,27 @@ op main 0us 150us c10d::barrier
 call main 160us 5us cudaLaunchKernel corr=1
 kernel 7 170us 130us first corr=1
 )");
-  const auto kinds = kinds_of(path);
-  EXPECT_NEAR(kinds.at(PathKind::communication_wait), 150, 1e-6);
-  EXPECT_NEAR(kinds.at(PathKind::compute), 130, 1e-6);
+  EXPECT_EQ(kinds_of(path), (Kinds{{PathKind::communication_wait, 150},
+                                   {PathKind::host, 10},
+                                   {PathKind::launch, 10},
+                                   {PathKind::compute, 130}}));
   EXPECT_NEAR(time_at(path, PathKind::communication_wait, "c10d::barrier"), 150, 1e-6);
+}
+
+// The first launch of a kernel loads it.
+TEST(CriticalPath, GoesThroughWhatALaunchLoads) {
+  const CriticalPath path = path_of(R"(
+mark main 0us 10ms ProfilerStep#1
+call main 100us 5ms cudaLaunchKernel corr=1
+call main 5200us 5us cudaLaunchKernel corr=2
+kernel 7 5110us 2ms a corr=1
+kernel 7 7111us 2889us a corr=2
+)");
+  EXPECT_EQ(kinds_of(path), (Kinds{{PathKind::host, 100},
+                                   {PathKind::module_loading, 5000},
+                                   {PathKind::launch, 10},
+                                   {PathKind::compute, 4889},
+                                   {PathKind::pause, 1}}));
 }
 
 // The host waits for nothing: 9 of 10 us are an operator's, before and after its launch. The walk

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "rooftile/analysis/kernel_name.h"
 #include "rooftile/analysis/trace/windows.h"
@@ -77,6 +78,10 @@ FirstCalls::FirstCalls(const Timeline& timeline, const Links& links)
   for (const auto& [name, call] : first) of_name_.push_back(call);
   std::sort(of_name_.begin(), of_name_.end());
   std::sort(launches_.begin(), launches_.end());
+  of_thread_.resize(timeline.threads.size());
+  for (const auto& launch : launches_) {
+    of_thread_[timeline.calls.thread[launch.second]].push_back(launch);
+  }
 }
 
 bool FirstCalls::is_first_call(std::uint32_t call) const {
@@ -108,16 +113,12 @@ bool FirstCalls::recurs(std::uint32_t first, Nanoseconds length) const {
 
 std::uint32_t FirstCalls::next_first_kernel(Nanoseconds at, std::uint16_t thread,
                                             Nanoseconds length) const {
-  constexpr int kMostLooks = 64;
-  auto launch = std::ranges::lower_bound(launches_, std::pair(at, 0U));
-  const auto is_kernel = [&](std::uint32_t call) {
-    return timeline_.calls.thread[call] == thread &&
-           links_.kind_of_call(timeline_, call) == CallKind::launch;
-  };
-  for (int looks = 0; launch != launches_.end() && !is_kernel(launch->second); ++launch) {
-    if (++looks == kMostLooks) return 0;
-  }
-  if (launch == launches_.end()) return 0;
+  const auto& launches = of_thread_[thread];
+  const auto launch = std::find_if(
+      std::ranges::lower_bound(launches, std::pair(at, 0U)), launches.end(), [&](const auto& one) {
+        return links_.kind_of_call(timeline_, one.second) == CallKind::launch;
+      });
+  if (launch == launches.end()) return 0;
   const auto kernel = kernels_.find(launch->second);
   if (kernel == kernels_.end()) return 0;
   const std::string_view name = timeline_.strings[kernel->second];
@@ -162,20 +163,16 @@ bool FirstCalls::sets_library_up(std::uint32_t op) {
 // Since the launch before, on the same thread, or the start of the operator around; 0 without
 // one.
 Nanoseconds FirstCalls::time_before(std::uint32_t launch) const {
-  constexpr int kMostLooks = 64;
-  auto before = std::ranges::lower_bound(launches_, std::pair(start_of(launch), launch));
-  for (int looks = 0; before != launches_.begin() && looks < kMostLooks; ++looks) {
-    --before;
-    if (timeline_.calls.thread[before->second] != timeline_.calls.thread[launch]) continue;
-    Nanoseconds from = timeline_.calls.time.end(before->second);
-    for (std::uint32_t op = links_.call_op[launch]; op != kNone; op = links_.op_parent[op]) {
-      const bool is_op = links_.kind_of_op(timeline_, op) == RangeKind::operation;
-      const Nanoseconds start = timeline_.ops.time.start(op);
-      if (is_op && start <= start_of(launch)) from = std::max(from, start);
-    }
-    return start_of(launch) - from;
+  const auto& launches = of_thread_[timeline_.calls.thread[launch]];
+  const auto next = std::ranges::lower_bound(launches, std::pair(start_of(launch), launch));
+  if (next == launches.begin()) return 0;
+  Nanoseconds from = timeline_.calls.time.end(std::prev(next)->second);
+  for (std::uint32_t op = links_.call_op[launch]; op != kNone; op = links_.op_parent[op]) {
+    const bool is_op = links_.kind_of_op(timeline_, op) == RangeKind::operation;
+    const Nanoseconds start = timeline_.ops.time.start(op);
+    if (is_op && start <= start_of(launch)) from = std::max(from, start);
   }
-  return 0;
+  return start_of(launch) - from;
 }
 
 // Milliseconds in a call that loads, or in a kernel's first launch: later ones take microseconds.

@@ -71,7 +71,8 @@ class FirstCalls {
   std::vector<std::pair<Nanoseconds, std::uint32_t>> calls_;     // start, call; sorted
   std::map<std::uint32_t, std::uint32_t> kernels_;               // name by its first launch
   std::vector<std::pair<Nanoseconds, std::uint32_t>> launches_;  // all; sorted
-  std::vector<std::uint32_t> of_name_;                           // first call of each name; sorted
+  std::vector<std::vector<std::pair<Nanoseconds, std::uint32_t>>> of_thread_;  // the same
+  std::vector<std::uint32_t> of_name_;  // first call of each name; sorted
   bool has_operators_ = false;
   mutable std::optional<bool> is_cold_;
   std::map<std::uint32_t, Nanoseconds> usual_;  // by name

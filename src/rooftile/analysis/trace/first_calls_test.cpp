@@ -104,6 +104,17 @@ TEST(FirstCalls, AKernelOfALibraryMayBeLaunchedForTheFirstTime) {
   };
   EXPECT_EQ(again(60'010 + 5'999), gemm);
   EXPECT_EQ(again(60'010 + 6'000), "");
+  // The first launch of another thread follows nothing.
+  const std::string elsewhere = "call other 80ms 10us cudaLaunchKernel corr=3\nkernel 7 90ms 1ms ";
+  EXPECT_EQ(next_first(launches_of(gemm, 5000, elsewhere + gemm + " corr=3\n"), 50'000, 8'000'000),
+            gemm);
+  // Copies and launches of other threads between, however many.
+  std::string others;
+  for (int i = 0; i < 70; ++i) {
+    others += fmt::format(
+        "call main {0}us 1us cudaMemcpyAsync\ncall other {0}us 1us cudaLaunchKernel\n", 50'001 + i);
+  }
+  EXPECT_EQ(next_first(launches_of(gemm, 5000, others), 50'000, 8'000'000), gemm);
 }
 
 // A compiler takes ten milliseconds or more until the launch.
@@ -156,7 +167,9 @@ TEST(FirstCalls, AnOperatorThatTakesFiveTimesAsLong) {
           1000 * i, 1000 * i + launch_after, i + 1, 1000 * i + 20);
     }
     return asked(text, [&](FirstCalls& calls, const Timeline&) {
-      return calls.is_one(0, Nanoseconds{start_us} * 1000, 40'000);
+      const bool is_one = calls.is_one(0, Nanoseconds{start_us} * 1000, 40'000);
+      EXPECT_EQ(calls.is_one(0, Nanoseconds{start_us} * 1000, 40'000), is_one);
+      return is_one;
     });
   };
   EXPECT_TRUE(is_one(50, 3, 2, 0));
@@ -164,10 +177,35 @@ TEST(FirstCalls, AnOperatorThatTakesFiveTimesAsLong) {
   // It takes as long before the later launches.
   EXPECT_TRUE(is_one(50, 3, 7, 30));
   EXPECT_FALSE(is_one(50, 3, 8, 30));
+  EXPECT_TRUE(is_one(50, 2, 2, 0));
+  EXPECT_FALSE(is_one(49, 2, 2, 0));
   // Too few calls tell how long it takes: one that begins within the stretch.
   EXPECT_TRUE(is_one(49, 1, 2, 0));
   EXPECT_FALSE(is_one(49, 1, 2, 1));
   EXPECT_FALSE(is_one(39, 3, 2, 0));
+}
+
+// The stretch ends where the operator launches a kernel, on its own thread.
+TEST(FirstCalls, AnOperatorThatTakesUntilItsLaunch) {
+  const auto is_one = [](const std::string& op, Nanoseconds end = 40'000, std::uint32_t row = 0,
+                         const char* call = "cudaLaunchKernel corr=1\nkernel 7 50us 5us k corr=1") {
+    const std::string text = fmt::format("{}\ncall main 40us 5us {}\n", op, call);
+    return asked(text,
+                 [&](FirstCalls& calls, const Timeline&) { return calls.is_one(row, 0, end); });
+  };
+  const std::string foo = "op main 0us 50us aten::foo";
+  EXPECT_TRUE(is_one(foo));
+  EXPECT_FALSE(is_one(foo, 39'000));
+  EXPECT_FALSE(is_one(foo, 41'000));
+  EXPECT_FALSE(is_one(foo, 40'000, kNone));
+  EXPECT_FALSE(is_one(foo, 40'000, 0, "cudaMemcpyAsync corr=1\ncopy 7 50us 5us HtoD corr=1"));
+  EXPECT_FALSE(is_one("mark main 0us 50us range"));
+  EXPECT_FALSE(is_one("op other 0us 50us aten::foo"));
+  // The library chooses for the first of its shape, whatever follows.
+  const std::string mm = "op main 0us 50us aten::mm\nop main 60us 50us aten::mm";
+  EXPECT_TRUE(is_one(mm, 45'000));
+  EXPECT_FALSE(is_one(mm, 51'000));
+  EXPECT_FALSE(is_one(mm, 100'000, 1));
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "rooftile/analysis/trace/host_copies.h"
 #include "rooftile/analysis/trace/op_gain.h"
 #include "rooftile/analysis/trace/steady.h"
@@ -56,6 +58,65 @@ TEST(Gain, OfIdleTimeIsItsShareOfTheReplay) {
   trace.predictions = {{Remedy::no_synchronization, range(3, 5, 9)}};
   EXPECT_EQ(gain_of_idle_time(trace, Remedy::no_synchronization, milliseconds(1)),
             range(0.5, 1, 1));
+}
+
+TEST(Gain, OfIdleTimeIsThatOfTheCauseThatTheRemedyTakesAway) {
+  const auto range = [](double low, double expected, double high) {
+    return Range<Seconds>{milliseconds(low), milliseconds(expected), milliseconds(high)};
+  };
+  const std::pair<Remedy, IdleCause> cases[] = {
+      {Remedy::ideal_loader, IdleCause::data_loading},
+      {Remedy::no_synchronization, IdleCause::synchronization},
+      {Remedy::no_synchronization, IdleCause::restart},
+      {Remedy::batched_launches, IdleCause::launch},
+      {Remedy::fused_optimizer, IdleCause::launch},
+      {Remedy::no_allocation, IdleCause::allocator},
+      {Remedy::asynchronous_copies, IdleCause::copy},
+      {Remedy::hidden_communication, IdleCause::communication_wait}};
+  for (const auto& [remedy, cause] : cases) {
+    TraceSummary trace = busy_trace();
+    trace.time.idle_by_cause = {{cause, milliseconds(1)}, {IdleCause::unknown, milliseconds(1)}};
+    trace.predictions = {{remedy, range(0.4, 0.8, 1)}};
+    EXPECT_EQ(gain_of_idle_time(trace, remedy, milliseconds(0.5)), range(0.2, 0.4, 0.5));
+    EXPECT_EQ(gain_of_idle_time(trace, remedy, milliseconds(2)), range(0.4, 0.8, 1));
+    trace.time.idle_by_cause.clear();
+    EXPECT_EQ(gain_of_idle_time(trace, remedy, milliseconds(2)), range(0.4, 0.8, 1));
+  }
+}
+
+TEST(Gain, OfKernelTimeStaysInBounds) {
+  const auto range = [](double low, double expected, double high) {
+    return Range<Seconds>{milliseconds(low), milliseconds(expected), milliseconds(high)};
+  };
+  TraceSummary trace = busy_trace();
+  EXPECT_EQ(gain_of_kernel_time(trace, range(-2, -1, -0.5)), range(0, 0, 0));
+  trace.kernel_time_share = 0.25;
+  EXPECT_EQ(gain_of_kernel_time(trace, range(1, 2, 3)), range(0.5, 0.5, 3));
+  trace.kernel_time_share = 2;
+  EXPECT_EQ(gain_of_kernel_time(trace, range(1, 2, 3)), range(1, 2, 3));
+  trace.kernel_time_share = -1;
+  EXPECT_EQ(gain_of_kernel_time(trace, range(1, 2, 3)), range(0, 0, 3));
+  trace.time.gpu_busy = Seconds();
+  EXPECT_EQ(gain_of_kernel_time(trace, range(1, 2, 3)), range(0, 0, 0));
+}
+
+TEST(Gain, AHostThatIsLateForMoreThanATenthBoundsTheTime) {
+  TraceSummary trace = busy_trace();
+  for (const IdleCause cause : {IdleCause::launch, IdleCause::data_loading, IdleCause::allocator,
+                                IdleCause::host_work, IdleCause::asleep}) {
+    trace.time.idle_by_cause = {{cause, milliseconds(0.99)}};
+    EXPECT_FALSE(is_host_bound(trace));
+    trace.time.idle_by_cause = {{cause, milliseconds(1.01)}};
+    EXPECT_TRUE(is_host_bound(trace));
+  }
+  trace.time.idle_by_cause = {{IdleCause::synchronization, milliseconds(5)}};
+  EXPECT_FALSE(is_host_bound(trace));
+}
+
+TEST(Gain, SpeedupOfWhatIsLeft) {
+  EXPECT_NEAR(speedup(busy_trace(), milliseconds(6)), 2.5, 1e-12);
+  EXPECT_EQ(speedup(busy_trace(), milliseconds(10)), 1);
+  EXPECT_EQ(speedup(busy_trace(), milliseconds(12)), 1);
 }
 
 // What happens once counts from a tenth of the window on.

@@ -98,8 +98,7 @@ HostParts::HostParts(const Timeline& timeline, const Links& links) : parts_(link
   std::vector<std::vector<Covered>> covered(links.launches.size());
   const auto add = [&](std::uint16_t thread, const EventTimes& time, std::uint32_t row,
                        IdleCause part) {
-    if (thread >= covered.size() || !links.launches[thread]) return;
-    covered[thread].push_back({time.start(row), time.end(row), part});
+    if (links.launches[thread]) covered[thread].push_back({time.start(row), time.end(row), part});
   };
   const std::vector<bool> calls = calling_operators(timeline, links);
   for (std::uint32_t op = 0; op < calls.size(); ++op) {
@@ -121,7 +120,6 @@ HostParts::HostParts(const Timeline& timeline, const Links& links) : parts_(link
 std::vector<HostPart> HostParts::within(std::uint16_t thread, Nanoseconds start,
                                         Nanoseconds end) const {
   std::vector<HostPart> found;
-  if (thread >= parts_.size()) return found;
   const std::vector<HostPart>& all = parts_[thread];
   for (auto one = std::ranges::upper_bound(all, start, {}, &HostPart::end);
        one != all.end() && one->start < end; ++one) {

@@ -245,13 +245,13 @@ std::vector<std::vector<Window>> work_of_threads(const HostView& view) {
   const HostOps& ops = view.timeline.ops;
   for (const std::uint32_t op : links.op_order.rows) {
     const std::size_t thread = ops.thread[op];
-    if (ops.kind[op] != HostKind::op || thread >= work.size() || !links.launches[thread]) continue;
+    if (ops.kind[op] != HostKind::op || !links.launches[thread]) continue;
     extend(work[thread], ops.time.start(op), ops.time.end(op), kPythonBetween);
   }
   const RuntimeCalls& all = view.timeline.calls;
   for (const std::uint32_t call : links.call_order.rows) {
     const std::size_t thread = all.thread[call];
-    if (thread >= work.size() || !links.launches[thread]) continue;
+    if (!links.launches[thread]) continue;
     const std::uint32_t op = links.call_op[call];
     if (op != kNone && ops.kind[op] == HostKind::op) continue;
     extend(calls[thread], all.time.start(call), all.time.end(call));
@@ -268,7 +268,7 @@ void add_full_queues(const HostView& view, std::vector<std::vector<Window>>& wai
   constexpr Nanoseconds kLaunch = 20'000, kLong = 100'000;
   const RuntimeCalls& calls = view.timeline.calls;
   for (std::uint32_t call = 0; call < calls.time.size(); ++call) {
-    if (calls.time.duration(call) < kLong || calls.thread[call] >= waiting.size()) continue;
+    if (calls.time.duration(call) < kLong) continue;
     if (view.links.kind_of_call(view.timeline, call) != CallKind::launch) continue;
     waiting[calls.thread[call]].push_back({calls.time.start(call) + kLaunch, calls.time.end(call)});
   }
@@ -280,8 +280,7 @@ Nanoseconds time_of_work(const HostView& view) {
   const std::vector<std::vector<Window>> work = work_of_threads(view);
   std::vector<std::vector<Window>> waiting(work.size());
   for (const HostWait& wait : view.waits) {
-    if (is_other_work(wait.cause) || wait.thread >= waiting.size()) continue;
-    extend(waiting[wait.thread], wait.start, wait.end);
+    if (!is_other_work(wait.cause)) extend(waiting[wait.thread], wait.start, wait.end);
   }
   add_full_queues(view, waiting);
   std::vector<Window> busy;

@@ -210,8 +210,7 @@ void add_long(const EventTimes& time, const Column<std::uint16_t>& thread, const
               Table table, std::vector<Interval>& intervals) {
   const auto least = static_cast<Nanoseconds>(kMostOfIt * kLongStretch);
   for (std::uint32_t row = 0; row < time.size(); ++row) {
-    if (time.duration(row) < least) continue;
-    if (thread[row] >= links.launches.size() || !links.launches[thread[row]]) continue;
+    if (time.duration(row) < least || !links.launches[thread[row]]) continue;
     intervals.push_back({time.start(row), time.end(row), table, thread[row], row});
   }
 }

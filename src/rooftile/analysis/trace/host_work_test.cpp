@@ -88,6 +88,21 @@ kernel 7 10030us 10us a corr=2
   EXPECT_EQ(work(4999), (Work{{"", 10}}));
 }
 
+// Where the thread that launches does nothing, it waits for another one that launches too.
+TEST(HostWork, IsNamedByWhatAnotherThreadDoes) {
+  const auto work = [](const std::string& events) {
+    return work_between(
+               "call other 100us 10us cudaLaunchKernel corr=3\n"
+               "kernel 7 120us 10us a corr=3\n"
+               "python other 1ms 28ms train.py(3): prepare\n" +
+               events)
+        .at(0)
+        .first;
+  };
+  EXPECT_EQ(work(""), "prepare");
+  EXPECT_EQ(work("python main 1ms 28ms train.py(9): wait"), "wait");
+}
+
 // An operator that takes more than three times as long does much else.
 TEST(HostWork, IsNotNamedByOperatorsAroundMuchElse) {
   const auto first = [](int length_ms) {
@@ -108,6 +123,15 @@ kernel 7 95030us 10us a corr=3
   };
   EXPECT_EQ(first(90), "aten::forward");
   EXPECT_EQ(first(91), "work");
+}
+
+// What happens inside is a part of it; what comes before it leads to it.
+TEST(HostWork, ACompilationHasTheNameOfItsOutermostFunction) {
+  EXPECT_EQ(work_between("python main 5ms 20ms torch/_dynamo/convert_frame.py(9): compile_it\n"
+                         "python main 8ms 10ms torch/_inductor/compile_fx.py(5): inner_compile"),
+            (Work{{"compile_it", 20}, {"", 5}, {"", 4.99}}));
+  EXPECT_EQ(work_between("op main 5ms 20ms CompiledFxGraph (dynamo_timed)"),
+            (Work{{"CompiledFxGraph (dynamo_timed)", 20}, {"", 5}, {"", 4.99}}));
 }
 
 // A function that is 17 of 20 parts of the recording or more is no place.

@@ -254,7 +254,6 @@ void GapExplainer::explain_start_up(const Gap& gap) {
 }
 
 void GapExplainer::explain(const Gap& gap) {
-  if (gap.next < track_.rows.size() && is_start_up(gap)) return explain_start_up(gap);
   if (gap.next == track_.rows.size()) {
     // Nothing was launched any more: only what kept the host from going on counts.
     const bool has_host = timeline_.calls.time.size() + timeline_.ops.time.size() > 0;
@@ -262,6 +261,7 @@ void GapExplainer::explain(const Gap& gap) {
     add_work(explain_by_waits(gap.start, gap.end, rest), gap.end, rest);
     return;
   }
+  if (is_start_up(gap)) return explain_start_up(gap);
   const std::uint32_t call = links_.gpu_call[track_.rows[gap.next]];
   if (call != kNone) return explain_by_host(gap, call);
   if (is_migrated(timeline_, track_.rows[gap.next])) return explain_migration(gap);

@@ -123,8 +123,7 @@ Links link_events(const Timeline& timeline) {
   links.op_order = rows_by_thread(timeline.ops.time, timeline.ops.thread, timeline.ops.external_id);
   links.call_order = rows_by_thread(timeline.calls.time, timeline.calls.thread);
   links.op_parent = parents_of(timeline.ops.time, links.op_order);
-  links.launches.resize(
-      std::max({timeline.threads.size(), links.op_order.threads(), links.call_order.threads()}));
+  links.launches.resize(timeline.threads.size());
   const IdIndex by_external_id(timeline.ops.external_id);
   links.call_op = ops_of_calls(timeline, links, by_external_id);
   link_gpu(timeline, links, by_external_id);

@@ -18,14 +18,14 @@ NextLaunches::NextLaunches(const Timeline& timeline, const Links& links, const G
   if (std::ranges::count(launches, true) < 2) return;
   threads_.resize(launches.size());
   const auto add = [&](std::uint16_t thread, Nanoseconds start, Nanoseconds end) {
-    if (thread >= launches.size() || !launches[thread]) return;
+    if (!launches[thread]) return;
     threads_[thread].signs.push_back(start);
     threads_[thread].signs.push_back(end);
   };
   std::vector<std::vector<Window>> open(launches.size());
   const auto add_open = [&](std::uint16_t thread, Nanoseconds start, Nanoseconds end) {
     add(thread, start, end);
-    if (thread < launches.size() && launches[thread]) open[thread].push_back({start, end});
+    if (launches[thread]) open[thread].push_back({start, end});
   };
   const HostOps& ops = timeline.ops;
   for (std::uint32_t op = 0; op < ops.time.size(); ++op) {

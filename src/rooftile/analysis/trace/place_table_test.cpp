@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "rooftile/analysis/trace/summarize.h"
 #include "tests/support/timeline_text.h"
@@ -52,6 +55,39 @@ call main 850us 5us cudaMemcpyAsync corr=4
 copy 7 860us 5us DtoH bytes=4096 corr=4
 end
 )";
+
+// Older recordings name the module of each operator: what it takes on the GPU, but no calls of it.
+TEST(PlaceTable, ModulesThatOperatorsName) {
+  auto timeline = parse_timeline(R"(
+op main 0us 10us aten::addmm
+call main 5us 2us cudaLaunchKernel corr=1
+op main 20us 10us aten::relu
+call main 25us 2us cudaLaunchKernel corr=2
+op main 40us 10us aten::sum
+call main 45us 2us cudaLaunchKernel corr=3
+kernel 7 50us 30us gemm corr=1
+kernel 7 80us 10us relu corr=2
+kernel 7 90us 5us sum corr=3
+)");
+  ASSERT_TRUE(timeline);
+  Column<std::uint32_t> modules;
+  for (const char* module : {"Net.fc", "Net.relu", ""}) {
+    modules.push_back(timeline->strings.id_of(module));
+  }
+  timeline->ops.module = std::move(modules);
+  const std::vector<PlaceUse> places = summarize(*timeline).modules;
+  ASSERT_EQ(places.size(), 2U);
+  EXPECT_EQ(places[0].name, "Net.fc");
+  EXPECT_NEAR(micros(places[0].gpu_time), 30, 1e-6);
+  EXPECT_EQ(places[0].kernels, 1);
+  EXPECT_EQ(places[1].name, "Net.relu");
+  EXPECT_NEAR(micros(places[1].gpu_time), 10, 1e-6);
+  for (const PlaceUse& place : places) {
+    EXPECT_FALSE(place.calls);
+    EXPECT_EQ(place.host_time, Seconds());
+    EXPECT_EQ(place.times, TimeSample());
+  }
+}
 
 TEST(PlaceTable, ModulesHaveTheirBackwardPass) {
   const TraceSummary summary = places_of(kTwoLayers);

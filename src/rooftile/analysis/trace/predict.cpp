@@ -132,8 +132,7 @@ std::vector<Window> Predictor::work_in_operators() const {
   for (std::uint32_t op = 0; op < ops.time.size(); ++op) {
     const std::uint32_t parent = links_.op_parent[op];
     const bool is_inner = parent != kNone && ops.kind[parent] == HostKind::op;
-    if (ops.kind[op] != HostKind::op || is_inner) continue;
-    if (ops.thread[op] >= links_.launches.size() || !links_.launches[ops.thread[op]]) continue;
+    if (ops.kind[op] != HostKind::op || is_inner || !links_.launches[ops.thread[op]]) continue;
     const Window window{std::max(ops.time.start(op), steps_.start),
                         std::min(ops.time.end(op), steps_.end)};
     if (window.end > window.start) windows.push_back(window);

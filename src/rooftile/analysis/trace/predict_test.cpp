@@ -70,6 +70,48 @@ TEST(Predict, AHostThatDoesNotWait) {
   EXPECT_NEAR(to_microseconds(two.saved_per_step.expected), saved / 2, 1e-3);
 }
 
+// Steps of 30 ms, in which the host waits for a kernel of 5 ms and a collective of 10 ms.
+TEST(Predict, CollectivesThatTakeNoTime) {
+  const TraceSummary summary = predicted(R"(
+repeat 4 every 30ms
+mark main 0ms 30ms ProfilerStep#{i}
+op main 10ms 1ms aten::mm
+call main 10ms 10us cudaLaunchKernel corr=1
+call main 10.02ms 10us cudaLaunchKernel corr=2
+kernel 7 10.03ms 5ms sgemm corr=1
+kernel 7 15031us 10ms ncclDevKernel_AllReduce_Sum corr=2
+call main 12ms 13036us cudaDeviceSynchronize
+end
+)");
+  EXPECT_NEAR(to_microseconds(summary.replayed_span.value_or(Seconds())), 120'000, 1e-3);
+  const Prediction hidden = prediction_of(summary, Remedy::hidden_communication);
+  expect_us(hidden.saved, 0, 40'000, 40'000);
+  expect_us(hidden.saved_per_step, 0, 10'000, 10'000);
+  EXPECT_NEAR(summary.kernel_time_share.value_or(0), 1, 1e-9);
+}
+
+// In each step two launches of 10 us and an allocation of 2 ms.
+TEST(Predict, CallsThatTakeNoTime) {
+  const TraceSummary summary = predicted(R"(
+repeat 4 every 30ms
+mark main 0ms 30ms ProfilerStep#{i}
+op main 10ms 1ms aten::mm
+call main 10ms 10us cudaLaunchKernel corr=1
+kernel 7 10.02ms 5ms sgemm corr=1
+call main 21ms 2ms cudaMalloc
+op main 24ms 3900us aten::add_
+call main 27500us 10us cudaLaunchKernel corr=3
+kernel 7 27520us 1ms add corr=3
+end
+)");
+  const Prediction allocated = prediction_of(summary, Remedy::no_allocation);
+  expect_us(allocated.saved, 8'000, 8'000, 8'000);
+  expect_us(allocated.saved_per_step, 2'000, 2'000, 2'000);
+  const Prediction launched = prediction_of(summary, Remedy::batched_launches);
+  EXPECT_NEAR(to_microseconds(launched.saved.low), 80, 1e-3);
+  EXPECT_NEAR(to_microseconds(launched.saved_per_step.low), 20, 1e-3);
+}
+
 // The host waits for each kernel, so that a shorter one shortens the step by as much.
 TEST(Predict, ShorterKernels) {
   EXPECT_NEAR(predicted(loading(4, "_SingleProcessDataLoaderIter")).kernel_time_share.value_or(0),

@@ -260,8 +260,8 @@ SiteRef PythonSites::site_of_op(std::uint32_t op) {
   SiteRef site;
   const HostOps& ops = timeline_.ops;
   for (; op != kNone && (site.frame == 0 || site.module == 0); op = links_.op_parent[op]) {
-    if (op < ops.stack.size() && site.frame == 0) site.frame = ops.stack[op];
-    if (op < ops.module.size() && site.module == 0 && ops.module[op] != 0) {
+    if (site.frame == 0) site.frame = ops.stack[op];
+    if (site.module == 0 && ops.module[op] != 0) {
       site.module = path_of(0, ops.module[op]);
     }
   }

@@ -265,15 +265,12 @@ struct Replay::Run {
   void launch(Activity& activity, const std::vector<Activity>& all, Nanoseconds at) {
     Nanoseconds start = std::max(at + activity.latency, ready[activity.stream] + activity.pause);
     if (activity.after != kNone) start = std::max(start, all[activity.after].end + activity.lag);
-    Nanoseconds duration = activity.duration;
-    if (activity.kind == GpuClass::communication && change.no_communication) duration = 0;
     const double factor = activity.kind == GpuClass::compute ? change.kernel_time
                           : activity.kind == GpuClass::copy  ? change.copy_time
+                          : change.no_communication          ? 0
                                                              : 1;
-    if (factor != 1) {
-      duration = static_cast<Nanoseconds>(static_cast<double>(duration) * factor);
-    }
-    activity.end = start + duration;
+    const double duration = static_cast<double>(activity.duration) * factor;
+    activity.end = start + static_cast<Nanoseconds>(duration);
     ready[activity.stream] = std::max(ready[activity.stream], activity.end);
   }
 

@@ -23,9 +23,10 @@ TEST(Stages, AreToldByLabels) {
         "_forward_step 9: 2 ctx reqs, 4 gen reqs", "step[MIXED bs=3]", "prefill and decode"}},
       {ServingStage::none,
        {"execute_context_0(0)_generation_0(0)", "execute_new_0_cached_0", "execute_model",
-        "execute_new_x_cached_1", "_forward_step 9: 0 ctx reqs, 0 gen reqs",
-        "_forward_step 9: x ctx reqs, 1 gen reqs", "step[IDLE]", "decode jpeg", "decoder",
-        "image decode", "forward", "prefilled", ""}}};
+        "execute_new_x_cached_1", "execute_context_1", "execute_generation_1(1)", "execute_new_1",
+        "execute_cached_1", "_forward_step 9: 1 ctx reqs", "_forward_step 9: 1 gen reqs",
+        "_forward_step 9: 0 ctx reqs, 0 gen reqs", "_forward_step 9: x ctx reqs, 1 gen reqs",
+        "step[IDLE]", "decode jpeg", "decoder", "image decode", "forward", "prefilled", ""}}};
   for (const auto& [stage, labels] : cases) {
     for (const char* label : labels) EXPECT_EQ(stage_of_label(label), stage) << label;
   }

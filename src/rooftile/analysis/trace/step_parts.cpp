@@ -142,7 +142,6 @@ std::vector<StepTimes> times_of(const std::vector<Nanoseconds>& bounds, const Ti
 void move_to_causes(const std::vector<Nanoseconds>& bounds,
                     const std::vector<IdlePiece>& beside_communication,
                     std::vector<StepTimes>& steps) {
-  if (beside_communication.empty()) return;
   std::vector<StepTimes> moved(steps.size());
   add_idle(bounds, beside_communication, moved);
   for (std::size_t i = 0; i < steps.size(); ++i) {

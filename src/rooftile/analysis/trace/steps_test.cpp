@@ -200,6 +200,23 @@ kernel 7 60us 20us c corr=3
   EXPECT_EQ(found.bounds, (std::vector<Nanoseconds>{40'000, 60'000, 80'000}));
 }
 
+// The kernels of one graph start one step.
+TEST(Steps, BeginWithTheirGraphs) {
+  const Found found = find(R"(
+repeat 12 every 100us
+call main 10us 5us cudaGraphLaunch corr=1
+kernel 7 20us 5us a corr=1
+kernel 7 30us 5us b corr=1
+kernel 7 40us 5us c corr=1
+kernel 7 50us 5us d corr=1
+kernel 7 60us 5us e corr=1
+end
+)");
+  EXPECT_EQ(found.marks.source, StepSource::repetition);
+  EXPECT_EQ(found.marks.steps.size(), 12U);
+  EXPECT_EQ(found.window, (Window{20'000, 1'165'000}));
+}
+
 // A recording of one step of an engine is one step.
 TEST(Steps, OfOneStepOfAnEngine) {
   const Found found = find(R"(

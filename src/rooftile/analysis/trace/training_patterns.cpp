@@ -82,8 +82,8 @@ class ConvBiasFinder {
   const KernelNames& names_;
   std::vector<bool> convolutions_, backwards_, norms_;  // by name
   std::vector<Launched> launched_;
-  std::uint32_t convolution_ = kNone;  // the last one, on the thread
-  Nanoseconds adding_ = 0;             // its bias
+  std::uint32_t convolution_ = kNone;  // the last one
+  Nanoseconds adding_ = 0;             // its bias, up to the next kernel
   std::set<std::uint32_t> biased_;     // convolutions that a normalisation followed
   std::set<std::pair<Dims, Dims>> shapes_;
   Nanoseconds added_ = 0, gradient_ = 0;
@@ -119,14 +119,13 @@ void ConvBiasFinder::add_forward(const Launched& launched) {
   if (counts_batches(launched)) return;
   const std::uint32_t norm = outermost(op, norms_);
   const std::string_view kernel = timeline_.strings[timeline_.gpu.name[launched.activity]];
-  if (norm != kNone && convolution_ != kNone && adding_ > 0 && computes_statistics(kernel) &&
+  if (norm != kNone && adding_ > 0 && computes_statistics(kernel) &&
       has_channels(norm, convolution_)) {
     biased_.insert(convolution_);
     added_ += adding_;
     const std::vector<Dims>& operands = dims_of(convolution_);
     if (operands.size() > 1) shapes_.emplace(operands[0], operands[1]);
   }
-  convolution_ = kNone;
   adding_ = 0;
 }
 
@@ -148,14 +147,11 @@ void ConvBiasFinder::add_gradients() {
 }
 
 ConvBiasUse ConvBiasFinder::find() {
-  const auto is_named = [](const std::vector<bool>& names) {
-    return std::find(names.begin(), names.end(), true) != names.end();
-  };
-  if (!is_named(convolutions_) || !is_named(norms_)) return {};
+  if (std::ranges::find(convolutions_, true) == convolutions_.end()) return {};
   launched_ = kernels_by_launch(timeline_, links_, view_.window);
   std::uint16_t thread = 0;
   for (const Launched& launched : launched_) {
-    if (launched.thread != thread) convolution_ = kNone;
+    if (launched.thread != thread) adding_ = 0;
     thread = launched.thread;
     add_forward(launched);
   }

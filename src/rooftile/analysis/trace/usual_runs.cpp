@@ -325,9 +325,6 @@ void UsualRuns::find_kernels_alike(const ActivityRows& rows) {
 }
 
 void UsualRuns::find_kernels() {
-  const bool can_be_long = std::ranges::any_of(
-      track_.rows, [&](std::uint32_t row) { return duration(row) >= kVisibleExcess; });
-  if (!can_be_long) return;
   // By name, launch and arguments of the operator.
   std::map<std::array<std::uint32_t, 3>, ActivityRows> alike;
   for (std::size_t i = 0; i < track_.rows.size(); ++i) {

@@ -114,7 +114,7 @@ void add_range_waits(const Timeline& timeline, const Links& links, std::vector<H
     const RangeKind kind = links.kind_of_op(timeline, op);
     const std::optional<IdleCause> cause = cause_of_range(kind);
     const std::uint16_t thread = timeline.ops.thread[op];
-    if (!cause || thread >= links.launches.size() || !links.launches[thread]) continue;
+    if (!cause || !links.launches[thread]) continue;
     waits.push_back(
         {timeline.ops.time.start(op), timeline.ops.time.end(op), *cause, thread, false, op});
   }
@@ -128,8 +128,7 @@ void add_compilations(const Timeline& timeline, const Links& links, std::vector<
       kinds_of<bool>(timeline.strings, python.name, names_a_compiler);
   for (std::uint32_t row = 0; row < python.time.size(); ++row) {
     const std::uint16_t thread = python.thread[row];
-    if (!compiles[python.name[row]]) continue;
-    if (thread >= links.launches.size() || !links.launches[thread]) continue;
+    if (!compiles[python.name[row]] || !links.launches[thread]) continue;
     waits.push_back({python.time.start(row), python.time.end(row), IdleCause::module_loading,
                      thread, false, kNone});
   }
@@ -227,7 +226,6 @@ Cover loading_time(const Timeline& timeline) {
 // Overhead during which no launch is called holds up the next one.
 void add_overheads(const Timeline& timeline, const Links& links, std::vector<HostWait>& waits) {
   const Overheads& overheads = timeline.overheads;
-  if (overheads.time.size() == 0) return;
   std::vector<Launch> launches;
   const RuntimeCalls& calls = timeline.calls;
   for (std::uint32_t call = 0; call < calls.time.size(); ++call) {

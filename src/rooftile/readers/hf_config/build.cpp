@@ -31,7 +31,7 @@ std::vector<Dtypes> dtypes_of_layer(const Stack& stack, std::size_t index, const
   if (quantization.empty()) return {};
   Workload scratch;
   Emitter out(scratch, "", settings.dtype, quantization);
-  out.enter("", layer_prefix(stack, std::to_string(index)), 1, 1);
+  out.enter("", layer_prefix(stack, std::to_string(index)));
   emit_layer(out, stack.layers[index], shape, "");
   std::vector<Dtypes> dtypes;
   for (const Op& op : scratch.ops) dtypes.push_back(op.dtypes);
@@ -77,12 +77,11 @@ class TowerBuilder {
         quantization_(quantization),
         shape_(shape_of(settings, tower, std::move(memory))) {
     require(static_cast<double>(settings.batch) *
-                    static_cast<double>(std::max(tower.past + tower.length, tower.memory_length)) <=
-                kMaxRows,
-            "batch times sequence length");
+                static_cast<double>(std::max(tower.past + tower.length, tower.memory_length)),
+            "batch times sequence length", kMaxRows);
     for (const Part& part : tower.parts) {
       if (out_.error()) return;
-      out_.enter("", "", 1, 1);
+      out_.leave();
       std::visit(*this, part);
     }
   }
@@ -122,7 +121,7 @@ class TowerBuilder {
 
   void operator()(const Conv& part) {
     const Convolution& conv = part.body;
-    require(output_elements(conv) <= kMaxTensor, part.path);
+    require(output_elements(conv), part.path);
     if (out_.error()) return;
     const Value before = current_;
     const double weights =
@@ -152,8 +151,7 @@ class TowerBuilder {
   }
 
   void operator()(const Pointwise& part) {
-    require(static_cast<double>(shape_.rows()) * static_cast<double>(part.width) <= kMaxTensor,
-            part.path);
+    require(static_cast<double>(shape_.rows()) * static_cast<double>(part.width), part.path);
     if (out_.error()) return;
     current_ = out_.add(part.path, Elementwise{part.fn, shape_.rows() * part.width, part.inputs},
                         {current_});
@@ -168,10 +166,10 @@ class TowerBuilder {
     const double rows = static_cast<double>(shape_.batch) *
                         static_cast<double>(std::max(shape_.length, shape_.memory_length));
     for (const Layer& layer : stack.layers) {
-      require(rows * widest_row(layer) <= kMaxTensor, stack.path);
+      require(rows * widest_row(layer), stack.path);
       const double streams = static_cast<double>(
           std::max(layer.hyper_streams, layer.alternating ? layer.alternating->streams : 1));
-      require(rows * static_cast<double>(stack.hidden) * streams <= kMaxTensor, stack.path);
+      require(rows * static_cast<double>(stack.hidden) * streams, stack.path);
     }
     if (out_.error()) return;
     for (const Group& group : group_layers(stack, shape_, settings_, quantization_)) {
@@ -185,8 +183,8 @@ class TowerBuilder {
   }
 
  private:
-  void require(bool fits, const std::string& what) {
-    if (!fits) out_.fail_sizes(what, "a tensor would have more than 1e16 elements");
+  void require(double elements, const std::string& what, double most = kMaxTensor) {
+    if (elements > most) out_.fail_sizes(what, "a tensor would have more than 1e16 elements");
   }
 
   std::int64_t rows(Rows kind) const { return kind == Rows::tokens ? shape_.rows() : shape_.batch; }
@@ -225,7 +223,6 @@ void count_parameters_alone(const Tower& tower, const BuildSettings& settings, E
   Emitter alone(scratch, "", settings.dtype, none);
   const TowerBuilder built(alone, settings, none, tower, "");
   if (alone.error()) return out.fail_sizes("a tower", alone.error()->message);
-  out.enter("", "", 1, 1);
   out.add_parameters(alone.parameters());
 }
 

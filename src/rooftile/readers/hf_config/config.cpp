@@ -107,7 +107,6 @@ void Config::set_error(std::string message) const {
 }
 
 const nlohmann::json* Config::find(std::string_view key) const {
-  if (!object_->is_object()) return nullptr;
   const auto entry = object_->find(std::string(key));
   return entry == object_->end() || entry->is_null() ? nullptr : &*entry;
 }
@@ -122,11 +121,11 @@ std::optional<Config> Config::child(std::string_view key) const {
 
 std::int64_t Config::integer(std::string_view key, std::int64_t least) const {
   const nlohmann::json& value = *find(key);
-  if (value.is_number_unsigned() || value.is_number_integer()) {
+  if (value.is_number_integer()) {
     const bool huge = value.is_number_unsigned() &&
                       value.get<std::uint64_t>() > static_cast<std::uint64_t>(kMaxConfigSize);
-    const std::int64_t found = huge ? 0 : value.get<std::int64_t>();
-    if (!huge && found >= least && found <= kMaxConfigSize) return found;
+    const std::int64_t found = huge ? -1 : value.get<std::int64_t>();
+    if (found >= least && found <= kMaxConfigSize) return found;
   }
   set_error(fmt::format("{}: found {}, expected an integer from {} to {}", name(key), shown(value),
                         least, kMaxConfigSize));
@@ -210,7 +209,7 @@ std::vector<double> Config::numbers(std::string_view key) const {
   std::vector<double> found;
   if (value->is_array()) {
     for (const nlohmann::json& entry : *value) {
-      if (entry.is_number() && found.size() < kMaxListLength) found.push_back(entry.get<double>());
+      if (entry.is_number()) found.push_back(entry.get<double>());
     }
   }
   if (value->is_array() && found.size() == value->size()) return found;
@@ -247,7 +246,6 @@ std::int64_t Config::length(std::string_view key) const {
 
 std::vector<std::string> Config::keys() const {
   std::vector<std::string> found;
-  if (!object_->is_object()) return found;
   for (const auto& [key, value] : object_->items()) found.push_back(key);
   return found;
 }

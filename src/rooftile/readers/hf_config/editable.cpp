@@ -89,8 +89,7 @@ struct EditableConfig::State {
   }
 
   void hold_what_others_follow() {
-    const auto layers = shape.find(ShapeSize::layers);
-    if (layers != shape.end() && has_list_of(config(), layers->second)) {
+    if (has_list_of(config(), shape.at(ShapeSize::layers))) {
       hold(ShapeSize::layers, "the config lists its layers one by one: their number is kept");
     }
     if (config().contains("kv_lora_rank")) {

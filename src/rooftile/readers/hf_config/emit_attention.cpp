@@ -118,9 +118,9 @@ std::vector<Value> position_scores(Emitter& out, const SelfAttention& a, const S
 std::vector<Value> distinct(std::vector<Value> values) {
   std::vector<Value> result;
   for (Value& value : values) {
-    bool seen = value.empty();
-    for (const Value& earlier : result) seen = seen || earlier == value;
-    if (!seen) result.push_back(std::move(value));
+    if (std::find(result.begin(), result.end(), value) == result.end()) {
+      result.push_back(std::move(value));
+    }
   }
   return result;
 }

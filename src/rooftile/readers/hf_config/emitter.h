@@ -34,7 +34,10 @@ class Emitter {
 
   // Operations that follow are named `prefix` + module and repeated `count` times; `lookup` is the
   // prefix of one real module, `copies` how many sets of weights exist.
-  void enter(std::string prefix, std::string lookup, std::int64_t count, std::int64_t copies);
+  void enter(std::string prefix, std::string lookup, std::int64_t count = 1,
+             std::int64_t copies = 1);
+  // They are named as they are, and stand for themselves.
+  void leave() { enter({}, {}); }
 
   // Of what follows only `sets` sets of weights exist, until called without.
   void share_weights(std::optional<std::int64_t> sets) { sets_ = sets; }

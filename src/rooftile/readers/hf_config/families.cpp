@@ -68,7 +68,7 @@ std::string model_type_of_architecture(std::string_view architecture) {
   for (const std::string_view suffix :
        {"LMHead", "For", "Model", "EncoderModel", "TextModel", "VisionModel"}) {
     const std::size_t at = architecture.find(suffix);
-    if (at == std::string_view::npos || at == 0) continue;
+    if (at == std::string_view::npos) continue;
     const std::string name = squeezed(architecture.substr(0, at));
     for (const auto& [model_type, family] : all_families()) {
       if (squeezed(model_type) == name) return std::string(model_type);

@@ -60,8 +60,6 @@ Map hiera_block(MapEmitter& net, const Hiera& config, const HieraBlock& block, c
   map =
       net.attention("attn.attention", pooled("attn.q_pool", qkv), qkv, qkv, {block.heads, windows});
   map = net.linear("attn.proj", map, block.width);
-  map.height = side.height;
-  map.width = side.width;
   const Map attended = net.add("attention_residual", side, map);
   const auto inner = static_cast<std::int64_t>(config.mlp_ratio * static_cast<double>(block.width));
   map = net.linear("mlp.proj_in", net.layer_norm("layer_norm2", attended), inner);

@@ -178,7 +178,7 @@ Map emit_up(MapEmitter& net, const UNet& unet, Map map, const Map& time, std::ve
   for (std::size_t block = 0; block < levels; ++block) {
     const std::size_t level = levels - 1 - block;
     const std::string path = fmt::format("up_blocks.{}", block);
-    for (std::int64_t layer = 0; layer <= unet.layers[level] && !skips.empty(); ++layer) {
+    for (std::int64_t layer = 0; layer <= unet.layers[level]; ++layer) {
       map = net.concatenate(map, skips.back());
       skips.pop_back();
       map = residual_block(net, unet.residual, fmt::format("{}.resnets.{}", path, layer), map, time,
@@ -374,7 +374,7 @@ Model autoencoder(const Config& config, const Request& request) {
   block_types(config, "down_block_types", {"DownEncoderBlock2D"}, net.channels.size());
   block_types(config, "up_block_types", {"UpDecoderBlock2D"}, net.channels.size());
   if (net.layers > 64) config.set_error("layers_per_block: expected at most 64");
-  if (config.error() || net.channels.empty()) return {};
+  if (config.error()) return {};
   add_map_tower(
       request, [net](MapEmitter& out) { return emit_decoder(out, net, emit_encoder(out, net)); },
       model);

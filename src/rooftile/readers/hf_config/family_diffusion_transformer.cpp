@@ -100,7 +100,7 @@ Streams joint_block(MapEmitter& net, const DiffusionTransformer& config, Streams
                                            "attn.norm_added_q", "attn.norm_added_k"});
   const Map q = rotated(net, config, "attn.rotary_q", both(of_image.q, of_text.q));
   const Map k = rotated(net, config, "attn.rotary_k", both(of_image.k, of_text.k));
-  Map attended = net.attention("attn.attention", q, k, both(of_image.v, of_text.v), {config.heads});
+  Map attended = net.attention("attn.attention", q, k, of_image.v, {config.heads});
   Map image_part = attended, text_part = attended;
   image_part.width = image.width;
   text_part.width = text.width;
@@ -147,8 +147,7 @@ void emit_joint_layers(MapEmitter& net, const DiffusionTransformer& config, cons
                        Streams& streams) {
   for (std::int64_t first = 0; first < config.layers;) {
     const auto is_dual = [&](std::int64_t layer) {
-      return static_cast<std::size_t>(layer) < config.dual.size() &&
-             config.dual[static_cast<std::size_t>(layer)];
+      return config.dual[static_cast<std::size_t>(layer)];
     };
     const auto drops = [&](std::int64_t layer) {
       return config.last_drops_text && layer + 1 == config.layers;
@@ -195,6 +194,7 @@ DiffusionTransformer read_transformer(const Config& config, std::int64_t layers,
                                       std::int64_t head_dim) {
   DiffusionTransformer net;
   net.layers = config.has("num_layers") ? read_layers(config, {"num_layers"}) : layers;
+  net.dual.assign(static_cast<std::size_t>(net.layers), false);
   net.heads = config.size_or({"num_attention_heads"}, heads);
   net.width = net.heads * config.size_or({"attention_head_dim"}, head_dim);
   if (net.width > (1 << 20)) {
@@ -246,7 +246,6 @@ Model stable_diffusion_3(const Config& config, const Request& request) {
   net.out_channels = config.size_or({"out_channels"}, 16);
   net.norms_heads = !config.text("qk_norm").empty();
   net.last_drops_text = true;
-  net.dual.assign(static_cast<std::size_t>(net.layers), false);
   for (const std::int64_t layer : config.sizes("dual_attention_layers")) {
     if (layer < net.layers) net.dual[static_cast<std::size_t>(layer)] = true;
   }
@@ -284,9 +283,8 @@ Map plain_attention(MapEmitter& net, const ImageTransformer& config, const std::
 }
 
 Map embed_patches(MapEmitter& net, const ImageTransformer& config) {
-  Map map = net.conv("pos_embed.proj", config.image, {config.width, config.patch, config.patch});
-  map.width = map.positions();
-  map.height = 1;
+  const Map map =
+      net.conv("pos_embed.proj", config.image, {config.width, config.patch, config.patch});
   return net.activation("pos_embed.add", map, "add");
 }
 

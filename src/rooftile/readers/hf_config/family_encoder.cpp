@@ -23,6 +23,12 @@ EncoderSizes read_encoder_sizes(const Config& config) {
   return sizes;
 }
 
+// RoBERTa's position table has two rows for padding that no token uses.
+std::int64_t positions_of_tokens(const EncoderSizes& sizes) {
+  constexpr std::int64_t kPadding = 2;
+  return sizes.positions > kPadding ? sizes.positions - kPadding : sizes.positions;
+}
+
 SelfAttention encoder_attention(const Config& config, const EncoderSizes& sizes) {
   SelfAttention attention;
   attention.module = "attention";
@@ -191,13 +197,11 @@ void add_roberta_head(const Config& config, const Request& request, const Encode
   }
 }
 
-// RoBERTa's position table has two rows for padding that no token uses.
 Model roberta(const Config& config, const Request& request) {
   Model model;
   EncoderSizes sizes = read_encoder_sizes(config);
   sizes.types = config.count_or({"type_vocab_size"}, 1);
-  const std::int64_t longest = sizes.positions > 2 ? sizes.positions - 2 : sizes.positions;
-  const std::int64_t length = choose_length(request, longest, model);
+  const std::int64_t length = choose_length(request, positions_of_tokens(sizes), model);
   Tower tower =
       encoder_tower(sizes, "roberta", "encoder.layer", encoder_layer(config, sizes), length);
   add_roberta_head(config, request, sizes, "roberta", tower.parts);
@@ -337,8 +341,7 @@ Model deberta_v2(const Config& config, const Request& request) {
 Model mpnet(const Config& config, const Request& request) {
   Model model;
   const EncoderSizes sizes = read_encoder_sizes(config);
-  const std::int64_t longest = sizes.positions > 2 ? sizes.positions - 2 : sizes.positions;
-  const std::int64_t length = choose_length(request, longest, model);
+  const std::int64_t length = choose_length(request, positions_of_tokens(sizes), model);
   Layer layer = encoder_layer(config, sizes);
   SelfAttention& attention = std::get<SelfAttention>(layer.mixer);
   attention.q = "attn.q";
@@ -491,7 +494,6 @@ Model longformer(const Config& config, const Request& request) {
   Model model;
   EncoderSizes sizes = read_encoder_sizes(config);
   sizes.types = config.count_or({"type_vocab_size"}, 2);
-  const std::int64_t longest = sizes.positions > 2 ? sizes.positions - 2 : sizes.positions;
   const std::vector<std::int64_t> windows = config.sizes("attention_window");
   if (windows.empty() ||
       (windows.size() > 1 && static_cast<std::int64_t>(windows.size()) != sizes.layers)) {
@@ -508,7 +510,7 @@ Model longformer(const Config& config, const Request& request) {
     attention.extra_parameters = 3 * (sizes.hidden * sizes.hidden + sizes.hidden);
   }
   Tower tower;
-  tower.length = choose_length(request, longest, model);
+  tower.length = choose_length(request, positions_of_tokens(sizes), model);
   add_embeddings(sizes, "longformer", tower.parts);
   tower.parts.push_back(Stack{"longformer.encoder.layer", sizes.hidden, std::move(layers)});
   add_roberta_head(config, request, sizes, "longformer", tower.parts);
@@ -593,9 +595,8 @@ Model layoutlmv3(const Config& config, const Request& request) {
   Model model;
   EncoderSizes sizes = read_encoder_sizes(config);
   sizes.types = config.count_or({"type_vocab_size"}, 2);
-  const std::int64_t longest = sizes.positions > 2 ? sizes.positions - 2 : sizes.positions;
   Tower tower;
-  tower.length = choose_length(request, longest, model);
+  tower.length = choose_length(request, positions_of_tokens(sizes), model);
   std::vector<Part>& parts = tower.parts;
   if (config.flag("visual_embed", true)) {
     const std::int64_t patch = config.size_or({"patch_size"}, 16);

@@ -40,7 +40,7 @@ Model qwen_hybrid(const Config& config, const Request& request) {
   attention.qk_norm = QkNorm::per_head;
   attention.output_gate = config.flag("attn_output_gate", true);
   const DeltaNet net = read_delta_net(config, request.model_type != "qwen3_next");
-  const bool sparse = config.has("num_experts") && config.count_or({"num_experts"}, 0) > 0;
+  const bool sparse = config.count_or({"num_experts"}, 0) > 0;
   const Feed feed =
       sparse ? Feed(read_qwen_mixture(config)) : Feed(read_dense_mlp(config, "intermediate_size"));
   std::vector<Layer> layers;
@@ -109,8 +109,7 @@ MixtureOfExperts nemotron_experts(const Config& config) {
   moe.expert.activation = read_activation(config, {"mlp_hidden_act"}, "relu2");
   moe.latent = config.count_or({"moe_latent_size"}, 0);
   const std::int64_t shared = config.count_or({"n_shared_experts"}, 0);
-  add_shared_experts(moe, config,
-                     shared * config.count_or({"moe_shared_expert_intermediate_size"}, 0));
+  add_shared_experts(moe, shared * config.count_or({"moe_shared_expert_intermediate_size"}, 0));
   return moe;
 }
 

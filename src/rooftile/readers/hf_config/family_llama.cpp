@@ -49,9 +49,9 @@ Model finish(const Config& config, const Request& request, Dense dense, const De
                        with_windows(dense.layer, windows, config.count_or({"sliding_window"}, 0)));
 }
 
+// Without a window, one of 0 changes nothing.
 std::vector<bool> all_layers(const Config& config, const DecoderSizes& sizes) {
-  return sliding_layers(config, sizes.layers,
-                        [&](std::int64_t) { return config.has("sliding_window"); });
+  return sliding_layers(config, sizes.layers, [](std::int64_t) { return true; });
 }
 
 Model llama(const Config& config, const Request& request) {
@@ -82,7 +82,7 @@ Model mistral(const Config& config, const Request& request) {
 
 // Layers from max_window_layers on use the window, where it is switched on.
 std::vector<bool> qwen_windows(const Config& config, const DecoderSizes& sizes) {
-  const bool on = config.flag("use_sliding_window", false) && config.has("sliding_window");
+  const bool on = config.flag("use_sliding_window", false);
   const std::int64_t first = config.count_or({"max_window_layers"}, sizes.layers);
   return sliding_layers(config, sizes.layers,
                         [&](std::int64_t index) { return on && index >= first; });
@@ -124,9 +124,8 @@ Model olmo2(const Config& config, const Request& request) {
   dense.layer.placement = Placement::post_block;
   dense.layer.mixer_norm = "post_attention_layernorm";
   dense.layer.feed_norm = "post_feedforward_layernorm";
-  const std::vector<bool> sliding = sliding_layers(config, dense.sizes.layers, [&](std::int64_t i) {
-    return config.has("sliding_window") && (i + 1) % 4 != 0;
-  });
+  const std::vector<bool> sliding =
+      sliding_layers(config, dense.sizes.layers, [](std::int64_t i) { return (i + 1) % 4 != 0; });
   return finish(config, request, dense, frame_of(config), sliding);
 }
 
@@ -290,9 +289,8 @@ Model exaone4(const Config& config, const Request& request) {
   dense.layer.mixer_norm = "post_attention_layernorm";
   dense.layer.feed_norm = "post_feedforward_layernorm";
   const std::int64_t period = config.has("sliding_window_pattern") ? 4 : 1;
-  const std::vector<bool> sliding = sliding_layers(config, dense.sizes.layers, [&](std::int64_t i) {
-    return config.has("sliding_window") && (i + 1) % period != 0;
-  });
+  const std::vector<bool> sliding = sliding_layers(
+      config, dense.sizes.layers, [&](std::int64_t i) { return (i + 1) % period != 0; });
   return finish(config, request, dense, frame_of(config), sliding);
 }
 

@@ -113,7 +113,7 @@ struct Swin {
   std::string activation;
 };
 
-// Windows of the map, which is padded to hold whole ones.
+// Windows of the map, which is padded to hold whole ones; so is the result.
 Map swin_attention(MapEmitter& net, const Swin& config, const Map& in, std::int64_t heads) {
   const std::int64_t window = std::min({config.window, in.height, in.width});
   Map padded = in;
@@ -124,11 +124,8 @@ Map swin_attention(MapEmitter& net, const Swin& config, const Map& in, std::int6
   const Map k = net.linear("attention.k_proj", padded, in.channels, config.qkv_bias);
   const Map v = net.linear("attention.v_proj", padded, in.channels, config.qkv_bias);
   const std::int64_t windows = padded.positions() / (window * window);
-  Map out = net.attention("attention.attention", q, k, v, {heads, windows});
-  out = net.linear("attention.o_proj", out, in.channels);
-  out.height = in.height;
-  out.width = in.width;
-  return out;
+  const Map out = net.attention("attention.attention", q, k, v, {heads, windows});
+  return net.linear("attention.o_proj", out, in.channels);
 }
 
 Map swin_block(MapEmitter& net, const Swin& config, const Map& in, std::int64_t heads) {
@@ -331,8 +328,6 @@ Map sam_layer(MapEmitter& net, const Sam& config, const Map& in, bool whole) {
   qkv.channels = config.width;
   map = net.attention("attn.attention", qkv, qkv, qkv, {config.heads, windows});
   map = net.linear("attn.proj", map, config.width);
-  map.height = in.height;
-  map.width = in.width;
   const Map attended = net.add("attention_residual", in, map);
   map = net.linear("mlp.lin1", net.layer_norm("layer_norm2", attended), config.inner);
   map = net.linear("mlp.lin2", net.activation("mlp.act", map, config.activation), config.width);

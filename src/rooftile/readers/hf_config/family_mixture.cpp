@@ -136,7 +136,7 @@ Model minimax_m3(const Config& config, const Request& request) {
   name_block_sparse(moe);
   moe.sigmoid_scores = true;
   if (config.flag("use_routing_bias", true)) moe.router_extra_parameters = moe.experts;
-  add_shared_experts(moe, config, config.count_or({"shared_intermediate_size"}, 0));
+  add_shared_experts(moe, config.count_or({"shared_intermediate_size"}, 0));
   const auto sparse = sparse_layers(config, sizes.layers);
   std::vector<Layer> layers;
   for (const bool is_sparse : sparse) {
@@ -215,7 +215,7 @@ Model ernie4_5_moe(const Config& config, const Request& request) {
   MixtureOfExperts moe = read_mixture(config, config.size({"moe_intermediate_size"}));
   moe.router_extra_parameters = moe.experts;  // correction of the choice
   const std::int64_t shared = config.count_or({"moe_num_shared_experts"}, 0);
-  add_shared_experts(moe, config, shared * moe.expert.inner);
+  add_shared_experts(moe, shared * moe.expert.inner);
   if (moe.shared) moe.shared->up_bias = moe.shared->down_bias = bias;
   Mlp dense = read_dense_mlp(config, "intermediate_size");
   dense.up_bias = dense.down_bias = bias;
@@ -323,7 +323,7 @@ Model step3(const Config& config, const Request& request) {
   sliding.window = config.count_or({"sliding_window"}, 0);
   MixtureOfExperts moe = read_mixture(config, config.size({"moe_intermediate_size"}));
   moe.sigmoid_scores = true;
-  add_shared_experts(moe, config, config.count_or({"share_expert_dim", "share_expert_dims"}, 0));
+  add_shared_experts(moe, config.count_or({"share_expert_dim", "share_expert_dims"}, 0));
   const std::vector<bool> sparse = step_sparse_layers(config, sizes.layers);
   const std::vector<bool> windows =
       sliding_layers(config, sizes.layers, [](std::int64_t) { return false; });

@@ -147,9 +147,8 @@ Model cohere(const Config& config, const Request& request) {
   Mlp mlp;
   mlp.inner = config.size({"intermediate_size"});
   mlp.activation = read_activation(config, {"hidden_act"}, "silu");
-  const auto sliding = sliding_layers(config, sizes.layers, [&](std::int64_t index) {
-    return config.has("sliding_window") && (index + 1) % 4 != 0;
-  });
+  const auto sliding =
+      sliding_layers(config, sizes.layers, [](std::int64_t index) { return (index + 1) % 4 != 0; });
   std::vector<Layer> layers;
   for (const bool is_sliding : sliding) {
     Layer& layer = layers.emplace_back();

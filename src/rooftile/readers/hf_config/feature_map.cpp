@@ -15,7 +15,7 @@ void MapEmitter::enter(const std::string& path, std::int64_t first, std::int64_t
              count, count);
 }
 
-void MapEmitter::leave() { out_.enter("", "", 1, 1); }
+void MapEmitter::leave() { out_.leave(); }
 
 bool MapEmitter::fits(const std::string& name, const Map& map) {
   if (out_.error()) return false;

@@ -31,7 +31,7 @@ struct Heads {
 
 class MapEmitter {
  public:
-  MapEmitter(Emitter& out, std::int64_t batch) : out_(out), batch_(batch) { leave(); }
+  MapEmitter(Emitter& out, std::int64_t batch) : out_(out), batch_(batch) {}
 
   // What follows is in the blocks "path.{first-last}", which are alike.
   void enter(const std::string& path, std::int64_t first, std::int64_t count);
@@ -46,6 +46,7 @@ class MapEmitter {
   Map head_norm(const std::string& name, const Map& in, std::int64_t heads);
   Map group_norm(const std::string& name, const Map& in, std::int64_t groups);
   Map activation(const std::string& name, const Map& in, const std::string& fn);
+  // The result has the size of `a`; of a larger `b` only the positions of `a` count.
   Map add(const std::string& name, const Map& a, const Map& b);
   Map multiply(const std::string& name, const Map& a, const Map& b);
   // Interpolated to another size; or each side twice as long.

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rooftile/readers/hf_config/hf_config.h"
@@ -241,6 +242,19 @@ TEST(Limits, OfEntriesOfLists) {
     config["full_attn_idxs"] = json::array({entry});
     EXPECT_THAT(refusal_of(config), HasSubstr("full_attn_idxs: found ")) << entry;
     EXPECT_THAT(refusal_of(config), HasSubstr("expected integers from 0 to 33554432")) << entry;
+  }
+}
+
+// Of longer lists of descriptions the first 4096 are read.
+TEST(Limits, OfDescriptionsInLists) {
+  json config = members(kDecoder);
+  config["model_type"] = "nemotron-nas";
+  const std::pair<std::size_t, int> cases[] = {{4095, 4095}, {4096, 4096}, {4097, 4096}};
+  for (const auto& [entries, read] : cases) {
+    config["block_configs"] = std::vector<json>(entries, json::object());
+    EXPECT_EQ(
+        refusal_of(config),
+        fmt::format("block_configs: found {} blocks, expected one for each of 4 layers", read));
   }
 }
 

@@ -31,7 +31,7 @@ Mlp read_dense_mlp(const Config& config, std::string_view key) {
   return mlp;
 }
 
-void add_shared_experts(MixtureOfExperts& moe, const Config&, std::int64_t width) {
+void add_shared_experts(MixtureOfExperts& moe, std::int64_t width) {
   if (width == 0) return;
   Mlp shared = moe.expert;
   shared.module = moe.module + ".shared_experts";
@@ -42,7 +42,7 @@ void add_shared_experts(MixtureOfExperts& moe, const Config&, std::int64_t width
 MixtureOfExperts read_shared_mixture(const Config& config) {
   MixtureOfExperts moe = read_mixture(config, config.size({"moe_intermediate_size"}));
   const std::int64_t shared = config.count_or({"n_shared_experts", "num_shared_experts"}, 0);
-  add_shared_experts(moe, config, shared * moe.expert.inner);
+  add_shared_experts(moe, shared * moe.expert.inner);
   const std::string scores = config.text("scoring_func", "sigmoid");
   moe.sigmoid_scores = scores == "sigmoid";
   const bool corrected = config.text("topk_method", "noaux_tc") == "noaux_tc";
@@ -54,7 +54,7 @@ MixtureOfExperts read_qwen_mixture(const Config& config) {
   MixtureOfExperts moe = read_mixture(config, config.size({"moe_intermediate_size"}));
   const std::int64_t shared = config.count_or({"shared_expert_intermediate_size"}, 0);
   if (shared > 0) {
-    add_shared_experts(moe, config, shared);
+    add_shared_experts(moe, shared);
     moe.shared->module = "mlp.shared_expert";
     moe.shared_gate = true;
   }

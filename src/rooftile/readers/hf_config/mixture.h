@@ -19,7 +19,7 @@ MixtureOfExperts read_shared_mixture(const Config& config);
 MixtureOfExperts read_qwen_mixture(const Config& config);
 
 // `width` counts all shared experts together; none when 0.
-void add_shared_experts(MixtureOfExperts& moe, const Config& config, std::int64_t width);
+void add_shared_experts(MixtureOfExperts& moe, std::int64_t width);
 
 // A gated MLP of the width under `key`.
 Mlp read_dense_mlp(const Config& config, std::string_view key);

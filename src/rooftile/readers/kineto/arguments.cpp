@@ -161,9 +161,7 @@ KnownArgs known_args(const KinetoEvent& event) {
   for (const JsonMember& arg : event.args) {
     if (arg.key.empty()) continue;
     for (std::size_t i = kArgIndex.first[slot_of(arg.key)]; i != 0; i = kArgIndex.next[i]) {
-      if (kArgNames[i - 1].name != arg.key) continue;
-      args.*kArgNames[i - 1].field = arg.value;
-      break;
+      if (kArgNames[i - 1].name == arg.key) args.*kArgNames[i - 1].field = arg.value;
     }
     if (arg.key == kReservedName.name) args.reserved = arg.value;
   }

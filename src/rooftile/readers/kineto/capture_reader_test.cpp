@@ -92,6 +92,77 @@ TEST(Capture, AnOptimizerLeavesRowsWithoutAGradient) {
   EXPECT_EQ(std::get<OptimizerStep>(workload->ops.back().body).parameters, 8);
 }
 
+TEST(Capture, KindsOfOptimizers) {
+  struct Case {
+    const char* members;
+    OptimizerKind kind;
+    std::int64_t parameters;
+  };
+  for (const Case& c :
+       {Case{R"("kind":"sgd","parameters":80)", OptimizerKind::sgd, 80},
+        Case{R"("kind":"momentum","parameters":1)", OptimizerKind::momentum, 1},
+        Case{R"("kind":"adam","parameters":80)", OptimizerKind::adam, 80},
+        Case{R"("kind":"adafactor","parameters":80)", OptimizerKind::adafactor, 80},
+        Case{R"("kind":"adamw","parameters":80)", OptimizerKind::adamw, 80},
+        Case{R"("kind":"lion","parameters":80)", OptimizerKind::adamw, 80},
+        Case{R"("kind":"sgd","parameters":80,"untouched":79)", OptimizerKind::sgd, 1},
+        Case{R"("kind":"sgd","parameters":80,"untouched":90)", OptimizerKind::sgd, 1}}) {
+    const auto workload = read(capture(
+        fmt::format(R"({{"version":1,"mode":"train","optimizer":{{{}}}}})", c.members), kLinear));
+    ASSERT_TRUE(workload) << c.members;
+    ASSERT_EQ(workload->ops.size(), 2U) << c.members;
+    const auto& step = std::get<OptimizerStep>(workload->ops.back().body);
+    EXPECT_EQ(step.fn, c.kind) << c.members;
+    EXPECT_EQ(step.parameters, c.parameters) << c.members;
+    EXPECT_EQ(workload->ops.back().phase, Phase::optimizer);
+  }
+  for (const char* header :
+       {R"({"version":1,"mode":"train","optimizer":{"kind":"sgd","parameters":0}})",
+        R"({"version":1,"mode":"train","optimizer":{"kind":"sgd"}})",
+        R"({"version":1,"mode":"eval","optimizer":{"kind":"sgd","parameters":80}})"}) {
+    const auto workload = read(capture(header, kLinear));
+    ASSERT_TRUE(workload) << header;
+    EXPECT_EQ(workload->ops.size(), 1U) << header;
+  }
+}
+
+// Values for each parameter, as large as those of the weights: 4 bytes.
+TEST(Capture, StateOfTheOptimizer) {
+  const auto state = [](std::string_view values, std::string_view mode = "train",
+                        std::string_view parameters = R"("parameters":80,)") {
+    const auto workload =
+        read(capture(fmt::format(R"({{"version":1,"mode":"{}",{}"weight_bytes":320,"optimizer":)"
+                                 R"({{"kind":"sgd","parameters":40,"state_per_parameter":{}}}}})",
+                                 mode, parameters, values),
+                     kLinear));
+    return workload && workload->pass_memory ? workload->pass_memory->optimizer : -1;
+  };
+  EXPECT_EQ(state("2"), 40 * 2 * 4);
+  EXPECT_EQ(state("0.5"), 40 * 2);
+  EXPECT_EQ(state("16"), 40 * 16 * 4);
+  for (const char* no_state : {"0", "17", "-1"}) EXPECT_EQ(state(no_state), 0) << no_state;
+  EXPECT_EQ(state("2", "eval"), 0);
+  EXPECT_EQ(state("2", "train", ""), 0);
+}
+
+TEST(Capture, SaysWhatTheHostReads) {
+  const auto notes = [](std::string_view members) {
+    const auto workload = read(capture(fmt::format(R"({{"version":1,{}}})", members), kLinear));
+    return workload ? workload->notes : std::vector<std::string>{"refused"};
+  };
+  EXPECT_THAT(notes(R"("host_reads":{"a.py:1":1})"),
+              ElementsAre("the program reads 1 value of the GPU, first at a.py:1: each makes the "
+                          "CPU wait until the GPU has done all before it"));
+  EXPECT_THAT(notes(R"("host_reads":{"a.py:1":1,"b.py:2":2})"),
+              ElementsAre("the program reads 3 values of the GPU, first at a.py:1: each makes the "
+                          "CPU wait until the GPU has done all before it"));
+  EXPECT_THAT(notes(R"("host_reads":{"a.py:1":0})"), ElementsAre());
+  std::string many = "\"1\"";
+  for (int i = 2; i <= 17; ++i) many += fmt::format(",\"{}\"", i);
+  EXPECT_EQ(notes(R"("notes":[)" + many + "]").size(), 16U);
+  EXPECT_EQ(notes(R"("notes":[)" + many + "]").back(), "16");
+}
+
 TEST(Capture, FollowsMemory) {
   const auto memory = [](int address, int bytes) {
     return fmt::format(

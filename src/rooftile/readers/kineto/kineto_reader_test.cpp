@@ -242,6 +242,43 @@ TEST(KinetoReader, IdsBeyond32BitsStayDistinct) {
   EXPECT_EQ(t.skipped, (SkippedRecords{{"ids that are no 64-bit number", 1}}));
 }
 
+// Of arguments, else of the process and thread.
+TEST(KinetoReader, StreamsOfTheGpu) {
+  struct Case {
+    const char* process_and_thread;
+    const char* arguments;
+    GpuStream stream;
+  };
+  const std::vector<Case> cases{
+      {R"("pid": 5, "tid": 5)", R"("device": 2, "stream": 7)", {2, 7}},
+      {R"("pid": 2, "tid": "stream 9")", "", {2, 9}},
+      {R"("pid": 2, "tid": "stream  9 ")", "", {2, 9}},
+      {R"("pid": 2, "tid": 9)", "", {2, 9}},
+      {R"("pid": "GPU", "tid": "main")", "", {0, 0}},
+      {R"("pid": 1, "tid": 1)", R"("device": 5000000000)", {2147483647, 1}},
+      {R"("pid": -5000000000, "tid": 1)", "", {-2147483648, 1}}};
+  for (const Case& c : cases) {
+    const Timeline t =
+        read_events(fmt::format(R"({{"ph": "X", "cat": "kernel", "name": "k", {}, "ts": 1, "dur": 1,
+                         "args": {{{}}}}})",
+                                c.process_and_thread, c.arguments));
+    EXPECT_EQ(t.streams, (std::vector<GpuStream>{c.stream})) << c.process_and_thread;
+  }
+}
+
+TEST(KinetoReader, ReadsOverheadsOfTheProfiler) {
+  const Timeline t = read_events(R"(
+    {"ph": "X", "cat": "overhead", "name": "Activity Buffer Request", "pid": -1, "tid": 0,
+     "ts": 1, "dur": 2.5},
+    {"ph": "X", "cat": "overhead", "name": "Lazy Function Loading", "pid": -1, "tid": 0,
+     "ts": 4, "dur": 1})");
+  ASSERT_EQ(t.overheads.time.size(), 2U);
+  EXPECT_EQ(t.overheads.time.duration(0), 2'500);
+  EXPECT_EQ(t.strings[t.overheads.name[0]], "Activity Buffer Request");
+  EXPECT_EQ(t.overheads.time.start(1), 3'000);
+  EXPECT_EQ(t.strings[t.overheads.name[1]], "Lazy Function Loading");
+}
+
 TEST(KinetoReader, CountsWhatItLeavesOut) {
   struct Case {
     const char* event;

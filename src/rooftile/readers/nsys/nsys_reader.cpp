@@ -79,14 +79,15 @@ class RowProgress {
 using Skipped = std::map<std::string, std::int64_t>;
 
 void count_losses(std::string_view table, const Scan& scan, Skipped& skipped) {
-  const std::string_view limit = reading_must_end();
-  if (!limit.empty() && (scan.lost > 0 || scan.is_cut_off)) {
-    skipped[fmt::format("{}: rest of the table: {}", table, limit)] +=
-        std::max<std::int64_t>(1, scan.lost);
-    return;
+  const auto count = [&](const std::string& what, std::int64_t rows) {
+    if (rows > 0) skipped[fmt::format("{}: {}", table, what)] += rows;
+  };
+  const std::int64_t rests = scan.is_cut_off ? 1 : 0;
+  if (const std::string_view limit = reading_must_end(); !limit.empty()) {
+    return count(fmt::format("rest of the table: {}", limit), std::max(rests, scan.lost));
   }
-  if (scan.lost > 0) skipped[fmt::format("{}: damaged rows", table)] += scan.lost;
-  if (scan.is_cut_off) skipped[fmt::format("{}: rest of a damaged table", table)] += 1;
+  count("damaged rows", scan.lost);
+  count("rest of a damaged table", rests);
 }
 
 std::int64_t global_id_of(const nsys_format::GpuRecord& record) { return record.global_pid; }

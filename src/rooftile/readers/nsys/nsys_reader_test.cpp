@@ -4,12 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "rooftile/base/run_limits.h"
 #include "rooftile/readers/nsys/nsys_export.h"
 
 namespace rooftile {
@@ -354,11 +358,12 @@ TEST(NsysReader, MakesARecordingOfEachProcess) {
   EXPECT_TRUE(second.skipped.empty());
 }
 
-// Each process sees both GPUs; the second one to CUDA is the first to the driver.
+// Each process sees both GPUs; the second one to CUDA is the first to the driver. Of the number of
+// the second process, 2^24 + 11, events keep 24 bits.
 TEST(NsysReader, RanksHaveTheNumbersByWhichProcessesCallTheirGpus) {
   const std::vector<Timeline> ranks = timelines_of(
-      two_gpus("(3,0,10),(2,1,10),(3,0,11),(2,1,11)") + kernel_sql("100,200,0,7,42,$P") +
-      kernel_sql("110,150,1,7,42,$Q") +
+      two_gpus("(3,0,10),(2,1,10),(3,0,16777227),(2,1,16777227)") +
+      kernel_sql("100,200,0,7,42,$P") + kernel_sql("110,150,1,7,42,$Q") +
       with_ids("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES(90,91,0,$T,42,3,0,NULL),"
                "(95,96,0,($Q|5),42,3,0,NULL);"));
   ASSERT_EQ(ranks.size(), 2U);
@@ -399,6 +404,92 @@ TEST(NsysReader, KeepsTheLargestProcessWithoutGpus) {
                "(10,90,59,NULL,'b',($Q|5),NULL,NULL),(10,90,59,NULL,'c',($Q|5),NULL,NULL);"));
   EXPECT_EQ(timeline.ops.time.size(), 2U);
   EXPECT_THAT(timeline.skipped, ElementsAre(Pair("events of other processes", 1)));
+}
+
+// Process 12 has nothing but a range that is still open.
+TEST(NsysReader, NamesNoOtherProcessWithoutEvents) {
+  const Timeline timeline =
+      timeline_of(empty_export() + std::string(kRangesSql) +
+                  with_ids("INSERT INTO NVTX_EVENTS VALUES(10,90,59,NULL,'a',$T,NULL,NULL),"
+                           "(10,NULL,59,NULL,'open',(12<<24)|7,NULL,NULL);"));
+  EXPECT_THAT(timeline.skipped, ElementsAre(Pair("NVTX ranges without an end", 1)));
+}
+
+// x is each number up to `last`.
+std::string rows_sql(const std::string& table, int last, const std::string& values) {
+  return fmt::format(
+      "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < {}) "
+      "INSERT INTO {} SELECT {} FROM c;",
+      last, table, values);
+}
+
+TEST(NsysReader, ReadsThePartsOf1024Processes) {
+  const auto skipped = [](int processes) {
+    return timeline_of(empty_export() + std::string(kRangesSql) +
+                       rows_sql("NVTX_EVENTS", processes, "1,2,59,NULL,'a',x<<24,NULL,NULL"))
+        .skipped;
+  };
+  EXPECT_THAT(skipped(1024), ElementsAre(Pair("events of other processes", 1023)));
+  EXPECT_THAT(skipped(1026), ElementsAre(Pair("events of other processes", 1023),
+                                         Pair("events of processes beyond 1024", 2)));
+}
+
+// Each row on a stream or thread of its own.
+TEST(NsysReader, TellsApartStreamsAndThreadsOf16Bits) {
+  const std::string on_gpu = "(start, end, deviceId, streamId, correlationId, globalPid)";
+  struct Case {
+    std::string table, columns, values, beyond;
+  };
+  const std::vector<Case> cases{
+      {"CUPTI_ACTIVITY_KIND_MEMCPY", on_gpu, "5,9,0,x,1,10<<24",
+       "copies on more than 65536 streams"},
+      {"CUPTI_ACTIVITY_KIND_MEMSET", on_gpu, "5,9,0,x,1,10<<24",
+       "fills on more than 65536 streams"},
+      {"CUPTI_ACTIVITY_KIND_GRAPH_TRACE", on_gpu, "5,9,0,x,1,10<<24",
+       "CUDA graph runs on more than 65536 streams"},
+      {"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "(start, end, globalPid, correlationId, syncType)",
+       "5,9,(10<<24)|x,3,3", "synchronizations on more than 65536 threads"},
+      {"CUPTI_ACTIVITY_KIND_RUNTIME", "(start, end, globalTid, correlationId, nameId)",
+       "5,9,(10<<24)|x,3,3", "CUDA calls on more than 65536 threads"},
+      {"NVTX_EVENTS", "(start, end, eventType, text, globalTid)", "5,9,59,'a',(10<<24)|x",
+       "NVTX ranges on more than 65536 threads"}};
+  for (const Case& one : cases) {
+    const auto read = [&](int rows) {
+      return timeline_of(empty_export() +
+                         fmt::format("CREATE TABLE {}{};", one.table, one.columns) +
+                         rows_sql(one.table, rows, one.values));
+    };
+    EXPECT_EQ(read(65536).skipped.count(one.beyond), 0U) << one.beyond;
+    EXPECT_EQ(read(65538).skipped[one.beyond], 2) << one.beyond;
+  }
+}
+
+// The ranges are the last table of the file, and fill most of its pages.
+TEST(NsysReader, CountsWhatDamageTakes) {
+  constexpr std::size_t kPage = 4096;
+  constexpr std::int64_t kRows = 5000;
+  const std::string whole = database_bytes(
+      with_ids(empty_export() + std::string(kRangesSql) +
+               rows_sql("NVTX_EVENTS", kRows, "x,x+1,59,NULL,'some words',$T,NULL,NULL")));
+  std::string bytes = whole;
+  bytes.replace(whole.size() - 3 * kPage, 8, 8, '\xff');
+  const auto damaged = read_nsys_bytes(bytes, "run.sqlite");
+  ASSERT_TRUE(damaged) << to_string(damaged.error());
+  const auto read = static_cast<std::int64_t>(damaged->front().ops.time.size());
+  EXPECT_GT(read, kRows - 200);
+  EXPECT_THAT(damaged->front().skipped,
+              ElementsAre(Pair("NVTX_EVENTS: damaged rows", kRows - read)));
+  const auto half = read_nsys_bytes(whole.substr(0, whole.size() / 2), "run.sqlite");
+  ASSERT_TRUE(half) << to_string(half.error());
+  EXPECT_GT(half->front().ops.time.size(), 1000U);
+  EXPECT_THAT(half->front().skipped,
+              ElementsAre(Pair("NVTX_EVENTS: rest of a damaged table", 1),
+                          Pair("damaged file: whole tables may be missing", 1)));
+  const auto none = read_nsys_bytes(whole.substr(0, 3 * kPage), "run.sqlite");
+  ASSERT_FALSE(none);
+  EXPECT_EQ(to_string(none.error()),
+            "run.sqlite: is a damaged export of Nsight Systems: no event could be read; export it "
+            "again");
 }
 
 TEST(NsysReader, TellsNoProcessesApartWithoutTheirIds) {
@@ -665,6 +756,52 @@ TEST(NsysReader, ReadsCompressedExports) {
   const auto other = read(gzip_of(database_bytes("CREATE TABLE users(a);"), 0));
   ASSERT_FALSE(other);
   EXPECT_THAT(other.error().message, HasSubstr("no export of Nsight Systems"));
+  std::filesystem::remove(path);
+}
+
+std::string ranges_of_one_thread(int count) {
+  return database_bytes(with_ids(empty_export() + std::string(kRangesSql) +
+                                 rows_sql("NVTX_EVENTS", count, "x,x+1,59,NULL,'a',$T,NULL,NULL")));
+}
+
+// Every 16384 rows, in bytes of the file as it is.
+TEST(NsysReader, ReportsTheShareOfTheRows) {
+  const std::string bytes = ranges_of_one_thread(40000), packed = gzip_of(bytes, crc32(bytes));
+  const std::string path = testing::TempDir() + "progress.sqlite";
+  for (const std::string& file : {bytes, packed}) {
+    std::ofstream(path, std::ios::binary) << file;
+    std::vector<double> shares;
+    const auto read = read_nsys(path, [&](std::uint64_t done, std::uint64_t all) {
+      EXPECT_EQ(all, file.size());
+      shares.push_back(static_cast<double>(done) / static_cast<double>(all));
+    });
+    ASSERT_TRUE(read) << to_string(read.error());
+    EXPECT_THAT(shares, ElementsAre(testing::DoubleNear(16384.0 / 40000, 1e-4),
+                                    testing::DoubleNear(32768.0 / 40000, 1e-4), 1.0));
+  }
+  std::filesystem::remove(path);
+}
+
+TEST(NsysReader, LeavesOutWhatNoTimeIsLeftFor) {
+  const std::string bytes = ranges_of_one_thread(5000);
+  const std::string path = testing::TempDir() + "limit.sqlite.gz";
+  std::ofstream(path, std::ios::binary) << gzip_of(bytes, crc32(bytes));
+  const RunWatch watch({std::chrono::milliseconds(1), 0}, [](const std::string&) {});
+  while (reading_must_end().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto part = read_nsys_bytes(bytes, "run.sqlite");
+  ASSERT_TRUE(part) << to_string(part.error());
+  const auto read = static_cast<std::int64_t>(part->front().ops.time.size());
+  EXPECT_LT(read, 5000);
+  EXPECT_THAT(
+      part->front().skipped,
+      ElementsAre(Pair("NVTX_EVENTS: rest of the table: no time left to read (--max-time 0.001 s)",
+                       5000 - read)));
+  const auto packed = read_nsys(path);
+  ASSERT_FALSE(packed);
+  EXPECT_EQ(to_string(packed.error()),
+            path +
+                ": is a compressed SQLite database, which is read whole: no time left to read "
+                "(--max-time 0.001 s); unpack it with 'gunzip -k FILE'");
   std::filesystem::remove(path);
 }
 

@@ -34,27 +34,26 @@ std::size_t events_of(const Timeline& timeline) {
   return timeline.gpu.time.size() + timeline.calls.time.size() + timeline.ops.time.size();
 }
 
-// The GPU that a process keeps busy longest.
+// The GPU that a process, which works on one, keeps busy longest.
 std::int32_t main_gpu(const Timeline& timeline) {
   std::map<std::int32_t, Nanoseconds> busy;
   for (std::size_t row = 0; row < timeline.gpu.time.size(); ++row) {
     busy[timeline.streams[timeline.gpu.stream[row]].device] += timeline.gpu.time.duration(row);
   }
-  const auto most = std::ranges::max_element(
-      busy, [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == busy.end() ? -1 : most->first;
+  return std::ranges::max_element(busy,
+                                  [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
 }
 
 // The number by which the process calls its GPU, then the GPU's own: where each process sees all
 // GPUs, ranks have the former.
 std::pair<std::int64_t, std::int32_t> place_of(const Timeline& timeline,
                                                const nsys_format::ExportInfo& info) {
-  constexpr std::int64_t kProcess = 0xffffff;  // what a global id keeps of it
   const std::int32_t gpu = main_gpu(timeline);
   std::int64_t number = gpu;
   for (const nsys_format::VisibleGpu& visible : info.visible) {
     const bool is_of_process = !timeline.threads.empty() &&
-                               (visible.process & kProcess) == timeline.threads.front().process;
+                               (visible.process & kNsysIdMask) == timeline.threads.front().process;
     if (is_of_process && visible.gpu == gpu) number = visible.cuda_device;
   }
   return {number, gpu};
@@ -80,16 +79,16 @@ NsysProcesses::NsysProcesses(const Database& database, const nsys_format::Export
 NsysTables* NsysProcesses::tables_of(std::int64_t global_id) {
   const std::int64_t id = are_told_apart_ ? nsys_process_of(global_id) : 0;
   if (id == last_id_) return last_;
-  const auto found = processes_.find(id);
-  if (found == processes_.end() && processes_.size() == kMostProcesses) {
-    ++beyond_;
-    return nullptr;
+  auto found = processes_.find(id);
+  if (found == processes_.end()) {
+    if (processes_.size() == kMostProcesses) {
+      ++beyond_;
+      return nullptr;
+    }
+    found = processes_.emplace(id, std::make_unique<Process>(info_, texts_)).first;
   }
-  const auto at = found != processes_.end()
-                      ? found
-                      : processes_.emplace(id, std::make_unique<Process>(info_, texts_)).first;
   last_id_ = id;
-  last_ = &at->second->tables;
+  last_ = &found->second->tables;
   return last_;
 }
 
@@ -109,9 +108,6 @@ std::vector<Timeline> NsysProcesses::finish() {
     const bool works = process->timeline.gpu.time.size() > 0;
     (works ? recordings : others).push_back(std::move(process->timeline));
   }
-  processes_.clear();
-  last_ = nullptr;
-  last_id_ = -1;
   std::ranges::stable_sort(recordings, {},
                            [&](const Timeline& recording) { return place_of(recording, info_); });
   std::string_view name = "events of processes without work on a GPU";

@@ -26,7 +26,8 @@ class NsysProcesses {
   bool has_calls() const;
 
   // Those with work on a GPU, by its number; where there is none, the one with most events, or an
-  // empty recording. Events of all others are counted in the first one.
+  // empty recording. Events of all others are counted in the first one. Nothing is added after
+  // that.
   std::vector<Timeline> finish();
 
  private:
@@ -47,7 +48,7 @@ class NsysProcesses {
 };
 
 // Processes that each have a GPU of their own are the ranks of a job, numbered in this order. No
-// rank is named where two share a GPU.
+// rank is named where two share a GPU. All work on one.
 void number_ranks(std::vector<Timeline>& processes);
 
 }  // namespace rooftile

@@ -21,8 +21,6 @@ using nsys_format::ScheduleRecord;
 using nsys_format::TransferRecord;
 using nsys_format::WaitRecord;
 
-// Global ids hold the process in bits 24 to 47 and the thread below.
-constexpr std::int64_t kIdMask = 0xFFFFFF;
 constexpr std::size_t kMostIndices = std::numeric_limits<std::uint16_t>::max();
 
 // Values of ENUM_NSYS_EVENT_TYPE.
@@ -41,9 +39,17 @@ constexpr std::array<std::string_view, 8> kCopyNames{
     "Memcpy",      "Memcpy HtoD", "Memcpy DtoH",    "Memcpy DtoD",
     "Memcpy PtoP", "Memcpy HtoH", "Migration HtoD", "Migration DtoH"};
 
+// 0 where it does not fit; as a number without a sign, what is negative is too large.
 std::uint32_t narrow(std::int64_t value) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
-  return value < 0 || value > kMost ? 0 : static_cast<std::uint32_t>(value);
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  return static_cast<std::uint64_t>(value) > kMost ? 0 : static_cast<std::uint32_t>(value);
+}
+
+// The entry of that number, else the first one, which is for what is unknown.
+template <class Entries>
+auto entry_of(const Entries& entries, std::int64_t number) {
+  const auto at = static_cast<std::uint64_t>(number);
+  return entries[at < entries.size() ? at : 0];
 }
 
 std::uint32_t bytes_sum(std::int64_t a, std::int64_t b) {
@@ -77,7 +83,7 @@ std::string_view wait_name(std::int64_t kind) {
   constexpr std::array<std::string_view, 5> kNames{"synchronization", "cudaEventSynchronize",
                                                    "cudaStreamWaitEvent", "cudaStreamSynchronize",
                                                    "cudaDeviceSynchronize"};
-  return kNames[kind > 0 && kind < 5 ? static_cast<std::size_t>(kind) : 0];
+  return entry_of(kNames, kind);
 }
 
 // Calls of the operating system that return when something comes from outside the thread.
@@ -111,7 +117,7 @@ bool waits_in_system(std::string_view name) {
 
 }  // namespace
 
-std::int64_t nsys_process_of(std::int64_t global_id) { return (global_id >> 24) & kIdMask; }
+std::int64_t nsys_process_of(std::int64_t global_id) { return (global_id >> 24) & kNsysIdMask; }
 
 NsysTables::NsysTables(const nsys_format::ExportInfo& info, const nsys_format::TextLookup& texts,
                        Timeline& timeline)
@@ -121,7 +127,7 @@ std::optional<std::uint16_t> NsysTables::thread_of(std::int64_t global_tid) {
   if (const auto found = threads_.find(global_tid); found != threads_.end()) return found->second;
   if (timeline_.threads.size() > kMostIndices) return std::nullopt;
   const auto index = static_cast<std::uint16_t>(timeline_.threads.size());
-  timeline_.threads.push_back({nsys_process_of(global_tid), global_tid & kIdMask});
+  timeline_.threads.push_back({nsys_process_of(global_tid), global_tid & kNsysIdMask});
   threads_.emplace(global_tid, index);
   return index;
 }
@@ -129,7 +135,7 @@ std::optional<std::uint16_t> NsysTables::thread_of(std::int64_t global_tid) {
 std::int32_t NsysTables::device_of(std::int64_t process, std::int64_t cuda_device) const {
   std::int64_t device = cuda_device;
   for (const nsys_format::VisibleGpu& visible : info_.visible) {
-    if ((visible.process & kIdMask) == process && visible.cuda_device == cuda_device) {
+    if ((visible.process & kNsysIdMask) == process && visible.cuda_device == cuda_device) {
       device = visible.gpu;
     }
   }
@@ -243,9 +249,7 @@ bool NsysTables::is_pageable(const TransferRecord& record) const {
 void NsysTables::add_copy(const TransferRecord& record) {
   if (!record.time.valid) return skip("copies with impossible times");
   CopyShape shape;
-  if (record.copy_kind >= 0 && record.copy_kind < static_cast<std::int64_t>(kCopyKinds.size())) {
-    shape.kind = kCopyKinds[static_cast<std::size_t>(record.copy_kind)];
-  }
+  shape.kind = entry_of(kCopyKinds, record.copy_kind);
   shape.pageable = is_pageable(record);
   shape.bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(0, record.bytes));
   const std::string_view name = kCopyNames[static_cast<std::size_t>(shape.kind)];
@@ -308,9 +312,8 @@ void NsysTables::add_named_range(const RangeRecord& record, std::string_view tex
   ops.kind.push_back(parsed.is_operator ? HostKind::op : HostKind::annotation);
   ops.name.push_back(timeline_.strings.id_of(parsed.name));
   ops.external_id.push_back(0);
-  ops.sequence.push_back(sequence < 0 || sequence == std::numeric_limits<std::int64_t>::max()
-                             ? 0
-                             : narrow(sequence + 1));
+  const bool has_next = sequence < std::numeric_limits<std::int64_t>::max();
+  ops.sequence.push_back(has_next ? narrow(sequence + 1) : 0);
   ops.arguments.push_back(arguments_of(parsed.sizes));
   ops.stack.push_back(0);
   ops.module.push_back(0);

@@ -19,6 +19,9 @@
 
 namespace rooftile {
 
+// Global ids hold the process in bits 24 to 47 and the thread below.
+inline constexpr std::int64_t kNsysIdMask = 0xFFFFFF;
+
 // The process that a global id of an export names.
 std::int64_t nsys_process_of(std::int64_t global_id);
 

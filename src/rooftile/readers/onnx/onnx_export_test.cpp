@@ -356,6 +356,20 @@ TEST(OnnxExport, ViewsAndCopies) {
        { a = Slice(x, zero, four, axis) r = Reshape(a, f) y = MatMul(r, w) })",
        "other fn=slice bytes=128\n"
        "gemm m=8 n=3 k=2 layout=nn weight=activation\n"},
+      // Behind many views a product may follow.
+      {17,
+       R"((float[4,8] x) => (y) <int64[1] zero = {0}, int64[1] four = {4}, int64[1] axis = {1},
+       int64[1] f = {16}, int64[2] g = {4,4}>
+       { a = Slice(x, zero, four, axis) b = Reshape(a, f) c = Reshape(b, g) d = Reshape(c, f)
+         e = Reshape(d, g) y = Relu(e) })",
+       "elementwise fn=relu elements=16\n"},
+      {17,
+       R"((float[4,8] x) => (y) <int64[1] zero = {0}, int64[1] four = {4}, int64[1] axis = {1},
+       int64[1] f = {16}, int64[2] g = {4,4}>
+       { a = Slice(x, zero, four, axis) b = Reshape(a, f) c = Reshape(b, g) d = Reshape(c, f)
+         e = Reshape(d, g) h = Reshape(e, f) y = Relu(h) })",
+       "other fn=slice bytes=128\n"
+       "elementwise fn=relu elements=16\n"},
       {17,
        R"((float[4,8,1] x) => (float[4,4] y) <int64[1] zero = {0}, int64[1] four = {4}, int64[1]
        axis = {1}, int64[1] last = {2}>

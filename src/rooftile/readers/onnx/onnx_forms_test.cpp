@@ -7,6 +7,7 @@
 namespace rooftile {
 namespace {
 
+using testing::ElementsAre;
 using testing::IsEmpty;
 
 struct FormCase {
@@ -105,12 +106,33 @@ const FormCase kForms[] = {
      R"((float[1,5,8] a, float[4,8,3] b) => (float[4,5,3] y)
         { y = Einsum<equation="bij,bjk->bik">(a, b) })",
      "gemm m=5 n=3 k=8 batch=4 layout=nn weight=activation\n"},
+    {"einsum_two_ellipses",
+     R"((float[2,4,5,8] a, float[2,4,8,3] b) => (float[2,4,5,3] y)
+        { y = Einsum<equation="...ij,...jk->...ik">(a, b) })",
+     "gemm m=5 n=3 k=8 batch=8 layout=nn weight=activation\n"},
+    {"einsum_ellipsis_of_the_longer_operand",
+     R"((float[4,5,8] a, float[2,4,8,3] b) => (float[2,4,5,3] y)
+        { y = Einsum<equation="...ij,h...jk->h...ik">(a, b) })",
+     "gemm m=5 n=6 k=8 batch=4 layout=nn weight=activation\n"},
+    {"einsum_ellipsis_behind",
+     R"((float[5,8] a, float[8,2,3] b) => (float[5,2,3] y)
+        { y = Einsum<equation="ij,j...->i...">(a, b) })",
+     "gemm m=5 n=6 k=8 layout=nn weight=activation\n"},
+    {"einsum_ellipsis_of_one",
+     R"((float[2,5,8] a) => (float[2,5] y) { y = Einsum<equation="...i->...">(a) })",
+     "reduce fn=sum elements=80 outputs=10\n"},
     {"einsum_permute",
      R"((float[2,5,8] a) => (float[2,8,5] y) { y = Einsum<equation="bij->bji">(a) })",
      "layout elements=80\n"},
     {"einsum_outer",
      R"((float[5] a, float[3] b) => (float[5,3] y) { y = Einsum<equation="i,j->ij">(a, b) })",
      "gemm m=5 n=3 k=1 layout=tn weight=activation\n"},
+    {"einsum_scalar_left",
+     R"((float s, float[5,3] b) => (float[5,3] y) { y = Einsum<equation=",ij->ij">(s, b) })",
+     "gemm m=1 n=15 k=1 layout=nn weight=activation\n"},
+    {"einsum_scalar_right",
+     R"((float[5,3] a, float s) => (float[5,3] y) { y = Einsum<equation="ij,->ij">(a, s) })",
+     "gemm m=15 n=1 k=1 layout=tn weight=activation\n"},
     {"einsum_dot",
      R"((float[5] a, float[5] b) => (float y) { y = Einsum<equation="i,i->">(a, b) })",
      "gemm m=1 n=1 k=5 weight=activation\n"},
@@ -613,6 +635,14 @@ TEST(OnnxForms, ImpossibleOnesAreCounted) {
        R"((int32[2,5] ids, int32[2,5] seg, float[30] w, float[9,16] p, float[2,16] t, float[16]
        g, float[16] b) => (float[2,5,16] y)
        { y = com.microsoft.EmbedLayerNormalization(ids, seg, w, p, t, g, b) })"},
+      {"EmbedLayerNormalization",
+       R"((int32[2,n] ids, int32[2,5] seg, float[30,16] w, float[9,16] p, float[2,16] t, float[16]
+       g, float[16] b) => (float[2,5,16] y)
+       { y = com.microsoft.EmbedLayerNormalization(ids, seg, w, p, t, g, b) })"},
+      {"EmbedLayerNormalization",
+       R"((int32[2,5] ids, int32[2,5] seg, float[30,n] w, float[9,16] p, float[2,16] t, float[16]
+       g, float[16] b) => (float[2,5,16] y)
+       { y = com.microsoft.EmbedLayerNormalization(ids, seg, w, p, t, g, b) })"},
       {"Adam",
        R"((float r, int64 t, float[4,8] x, float[4,8] g, float[4,8] v) => (float[4,8] y)
        { y = ai.onnx.preview.training.Adam(r, t, x, g, v) })"},
@@ -682,6 +712,23 @@ TEST(OnnxForms, UnknownOnesMoveTheirBytes) {
     EXPECT_EQ(outline(workload), c.outline) << c.graph;
     const std::string key = std::string("operator without a cost model: ") + c.op;
     EXPECT_EQ(workload.skipped.count(key), 1U) << c.graph;
+  }
+}
+
+// Of a stored input too, where only the mask is computed.
+TEST(OnnxForms, ProjectedAttentionReadsItsProjection) {
+  for (const bool stored : {false, true}) {
+    auto model = model_of(std::string(stored ? "(" : "(float[2,5,16] x, ") +
+                          "int32[2,5] m) => (float[2,5,16] y)"
+                          " { y = com.microsoft.Attention<num_heads=4>(x, w, b, m) }");
+    if (stored) add_weight(model, "x", {2, 5, 16});
+    add_weight(model, "w", {16, 48});
+    add_weight(model, "b", {48});
+    const auto workload = read_model(model);
+    ASSERT_TRUE(workload);
+    ASSERT_EQ(outline(*workload),
+              "gemm m=10 n=48 k=16 layout=nn bias=1\nattention batch=2 heads=4 q=5 d=4\n");
+    EXPECT_THAT(workload->ops[1].inputs, ElementsAre(workload->ops[0].outputs.at(0), "m"));
   }
 }
 

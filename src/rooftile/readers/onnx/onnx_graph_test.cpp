@@ -71,16 +71,42 @@ TEST(OnnxGraph, WeightsFromConstantOfShapeAreParameters) {
 }
 
 TEST(OnnxGraph, ABiasAddIsTheEpilogue) {
-  auto model = model_of(
-      "(float[2,8,3] x) => (float[2,8,4] z) { y = MatMul(x, w) s = Add(b, y) z = Relu(s) }");
-  add_weight(model, "w", {3, 4});
-  add_weight(model, "b", {4});
-  const auto workload = read_model(model).value();
-  EXPECT_EQ(outline(workload),
-            "gemm m=16 n=4 k=3 layout=nn bias=1\nelementwise fn=relu elements=64\n");
-  EXPECT_THAT(workload.ops[0].outputs, ElementsAre("s"));
-  EXPECT_THAT(workload.ops[1].inputs, ElementsAre("s"));
-  EXPECT_EQ(workload.parameters, 16);
+  for (const char* sum : {"Add(b, y)", "Add(y, b)"}) {
+    auto model =
+        model_of(std::string("(float[2,8,3] x) => (float[2,8,4] z) { y = MatMul(x, w) s = ") + sum +
+                 " z = Relu(s) }");
+    add_weight(model, "w", {3, 4});
+    add_weight(model, "b", {4});
+    const auto workload = read_model(model).value();
+    EXPECT_EQ(outline(workload),
+              "gemm m=16 n=4 k=3 layout=nn bias=1\nelementwise fn=relu elements=64\n")
+        << sum;
+    EXPECT_THAT(workload.ops[0].outputs, ElementsAre("s")) << sum;
+    EXPECT_THAT(workload.ops[1].inputs, ElementsAre("s")) << sum;
+    EXPECT_EQ(workload.parameters, 16) << sum;
+  }
+}
+
+TEST(OnnxGraph, ABiasIsARowOfWeights) {
+  const auto is_bias = [](const std::vector<std::int64_t>& dims) {
+    auto model = model_of("(float[2,8,4] x) => (z) { y = MatMul(x, w) z = Add(y, b) }");
+    add_weight(model, "w", {4, 4});
+    add_weight(model, "b", dims);
+    const auto workload = read_model(model).value();
+    EXPECT_EQ(workload.ops.size(), std::get<Gemm>(workload.ops[0].body).bias ? 1U : 2U);
+    return workload.ops.size() == 1;
+  };
+  EXPECT_TRUE(is_bias({4}));
+  EXPECT_TRUE(is_bias({1, 1, 4}));
+  EXPECT_FALSE(is_bias({}));
+  EXPECT_FALSE(is_bias({1}));
+  EXPECT_FALSE(is_bias({8, 4}));
+  EXPECT_FALSE(is_bias({8, 1}));
+  EXPECT_FALSE(is_bias({2, 1, 4}));
+  EXPECT_EQ(read_graph("(float[8,4] x, float[4,4] w, float[4] b) => (z)"
+                       "{ y = MatMul(x, w) z = Add(y, b) }")
+                .ops.size(),
+            2U);
 }
 
 TEST(OnnxGraph, ABiasAddWithASecondReaderStays) {
@@ -245,6 +271,21 @@ TEST(OnnxGraph, QuantisedOperandsAreIntegers) {
   EXPECT_THAT(workload.ops[0].inputs, ElementsAre("xq"));
 }
 
+// A Reshape, a Transpose and another Reshape; behind more views the integers are not looked for.
+TEST(OnnxGraph, QuantizedOperandsBehindViews) {
+  const auto read_as = [](const std::string& views) {
+    const auto workload = read_graph(R"((int8[4,8] xq, int8[4,8] wq) => (y)
+        <float s = {0.5}, int64[2] to = {4, 8}>
+        { a = DequantizeLinear(xq, s) w = DequantizeLinear(wq, s) )" +
+                                     views + " v = Transpose<perm=[1,0]>(w) y = MatMul(x, v) }");
+    return workload.ops.at(0).dtypes.input;
+  };
+  EXPECT_EQ(read_as("x = Identity(a)"), Dtype::int8);
+  EXPECT_EQ(read_as("b = Reshape(a, to) c = Squeeze(b) x = Flatten(c)"), Dtype::int8);
+  EXPECT_EQ(read_as("b = Reshape(a, to) c = Squeeze(b) d = Identity(c) x = Flatten(d)"),
+            Dtype::fp32);
+}
+
 TEST(OnnxGraph, QuantizedWeightsBehindATranspose) {
   const auto workload = read_graph(R"((int8[8,16] xq, int8[4,16] wq, float s) => (y)
       { x = DequantizeLinear(xq, s)  w = DequantizeLinear(wq, s)
@@ -309,6 +350,11 @@ TEST(OnnxGraph, WhatAConvolutionOfIntegersWrites) {
       {"y = QuantizeLinear(c, s, z)", result, Dtype::int8, 0},
       {"r = Relu(c) y = QuantizeLinear(r, s, z)", result, Dtype::int8, 0},
       {"r = Reshape(c, flat) y = QuantizeLinear(r, s, z)", "int8[8,36] y", Dtype::int8, 0},
+      {"u = Reshape(c, flat) v = Flatten(u) r = Reshape(v, flat) y = QuantizeLinear(r, s, z)",
+       "int8[8,36] y", Dtype::int8, 0},
+      {"u = Reshape(c, flat) v = Flatten(u) t = Reshape(v, flat) r = Flatten(t)"
+       " y = QuantizeLinear(r, s, z)",
+       "int8[8,36] y", Dtype::fp32, 0},
       {"y = QuantizeLinear(c, s, z) t = QuantizeLinear(c, s, z)",
        "int8[1,8,6,6] y, int8[1,8,6,6] t", Dtype::int8, 0},
       {"y = QuantizeLinear(c, s, z) t = Tanh(c)", "int8[1,8,6,6] y, float[1,8,6,6] t", Dtype::fp32,

@@ -31,7 +31,7 @@ bool recognises(std::string_view path, std::string_view head) {
 // file for all of them, which says nothing.
 std::map<std::string, std::string> tied_weights(const Archive& archive) {
   const auto json = archive.weights_config();
-  if (!json || json->empty()) return {};
+  if (!json) return {};
   auto files = pt2_format::parse_weight_files(*json);
   if (!files) return {};
   std::map<std::string, std::string> tied;

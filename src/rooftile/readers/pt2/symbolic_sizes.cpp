@@ -75,10 +75,10 @@ void SymbolicSizes::take_names(const ReadOptions& options) {
   }
 }
 
-bool SymbolicSizes::set(const Size& size, std::optional<std::int64_t> wanted) {
+bool SymbolicSizes::set(const Size& size, std::int64_t wanted) {
   const auto name = pt2_format::symbol_name(size.expression);
-  if (!name || !wanted) return false;
-  symbols_[*name] = *wanted;
+  if (!name) return false;
+  symbols_[*name] = wanted;
   given_.insert(*name);
   return true;
 }
@@ -88,14 +88,12 @@ void SymbolicSizes::take_first_input(const Program& program, const ReadOptions& 
   for (const InputSpec& input : program.inputs) {
     if (first == nullptr) first = tensor_of(program, input);
   }
-  const auto is_fixed_at = [&](std::size_t axis, std::optional<std::int64_t> wanted) {
-    return first != nullptr && axis < first->sizes.size() && value(first->sizes[axis]) == wanted;
-  };
   const auto take = [&](std::size_t axis, std::optional<std::int64_t> wanted, const char* flag) {
     if (!wanted) return;
-    const bool is_set =
-        first != nullptr && axis < first->sizes.size() && set(first->sizes[axis], wanted);
-    if (!is_set && !is_fixed_at(axis, wanted)) unused_.emplace_back(flag);
+    const bool has_size = first != nullptr && axis < first->sizes.size();
+    const bool is_that =
+        has_size && (set(first->sizes[axis], *wanted) || value(first->sizes[axis]) == wanted);
+    if (!is_that) unused_.emplace_back(flag);
   };
   take(0, options.batch, "--batch");
   take(1, options.seq, "--seq");

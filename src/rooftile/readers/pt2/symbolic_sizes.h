@@ -37,7 +37,7 @@ class SymbolicSizes {
   void take_first_input(const pt2_format::Program& program, const ReadOptions& options);
   void take_names(const ReadOptions& options);
   // Sets the symbol that the size is; false where it is something else.
-  bool set(const Size& size, std::optional<std::int64_t> wanted);
+  bool set(const Size& size, std::int64_t wanted);
   std::optional<std::int64_t> compute(const Size& size) const;
   void add_note(std::vector<std::string>& notes, bool given) const;
 

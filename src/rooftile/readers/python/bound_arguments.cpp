@@ -44,8 +44,6 @@ const Call* partial_behind(const Call& call) {
 }
 
 void add_bound_arguments(SourceFacts& facts) {
-  const auto may_bind = [](const auto& file) { return file->imports_from("functools"); };
-  if (std::ranges::none_of(facts.files, may_bind)) return;
   for (const auto& file : facts.files) {
     for (const Call* call : file->calls) {
       const Call* partial = partial_behind(*call);

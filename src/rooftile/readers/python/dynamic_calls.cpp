@@ -90,7 +90,6 @@ class Linker {
         link_member(const_cast<Call&>(*call));
         link_held(const_cast<Call&>(*call));
         link_table(const_cast<Call&>(*call));
-        if (call->method.empty()) continue;
         if (has_unknown_receiver(*call)) {
           link_by_name(const_cast<Call&>(*call));
         } else {
@@ -138,7 +137,7 @@ class Linker {
     const bool is_lambda = value.kind == ExprKind::lambda;
     const Call* inner = is_lambda ? value.children().back()->call() : nullptr;
     const FunctionDef* function = inner != nullptr ? inner->target : nullptr;
-    if (!is_lambda && value.type->is(TypeKind::function)) function = value.type->function;
+    if (!is_lambda) function = value.type->function;
     if (function == nullptr) return;
     held_[place_of(statement)][statement.target->word()].push_back(function);
   }
@@ -192,7 +191,6 @@ class Linker {
   // What a derived class has in place of it stands for the method of a base class, but for one that
   // does its work by `super()`.
   void put_bases_last(std::vector<const FunctionDef*>& methods) const {
-    if (methods.size() < 2) return;
     std::stable_partition(methods.begin(), methods.end(), [&](const FunctionDef* def) {
       return std::ranges::none_of(methods, [&](const FunctionDef* other) {
         const bool replaces = other != def && derives(facts_, *other->class_def, *def->class_def);
@@ -231,9 +229,7 @@ class Linker {
     if (items == nullptr || items->children().size() > 2 * kMaxNamesakes) return;
     std::vector<const FunctionDef*> held;
     for (const Expr* item : items->children()) {
-      if (item->type->is(TypeKind::function) && item->type->function != nullptr) {
-        held.push_back(item->type->function);
-      }
+      if (item->type->function != nullptr) held.push_back(item->type->function);
     }
     if (held.size() > 1) link(call, held);
   }
@@ -247,8 +243,8 @@ class Linker {
     for (const Call* caller : function->callers) {
       const Argument* given = passed_argument(*caller, *function, callee.word());
       if (given == nullptr) continue;
-      const Type& type = *given->value->type;
-      if (type.is(TypeKind::function) && type.function != nullptr) link(call, {type.function});
+      const FunctionDef* passed = given->value->type->function;
+      if (passed != nullptr) link(call, {passed});
     }
   }
 
@@ -259,10 +255,9 @@ class Linker {
     // super().run() leads to the base class alone.
     const Call* made = call.receiver == nullptr ? nullptr : call.receiver->call();
     if (made != nullptr && made->name == "super") return;
-    const bool is_method = target != nullptr && call.receiver != nullptr &&
-                           target->class_def != nullptr && target->name == call.method &&
-                           call.receiver->type->class_def != nullptr &&
-                           call.receiver->type->made_by == nullptr;
+    const bool is_method =
+        call.receiver != nullptr && target->class_def != nullptr && target->name == call.method &&
+        call.receiver->type->class_def != nullptr && call.receiver->type->made_by == nullptr;
     if (!is_method) return;
     const auto found = methods_.find(call.method);
     if (found == methods_.end() || found->second.size() > kMaxOverrides) return;
@@ -275,7 +270,6 @@ class Linker {
     // What trains stands for all, not the one that only looks at the data.
     const auto trains = [&](const FunctionDef* def) { return training_.contains(def); };
     std::stable_partition(overrides.begin(), overrides.end(), trains);
-    if (overrides.empty()) return;
     if (is_abstract(*target)) call.target = nullptr;
     link(call, overrides);
     if (call.target == nullptr) call.target = target;

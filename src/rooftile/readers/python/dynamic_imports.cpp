@@ -179,7 +179,7 @@ const Expr* loaded_path(const Call& call) {
   }
   const Argument* path = call.argument(call.method == "load_source" ? "pathname" : "location", 1);
   if (path == nullptr) path = call.argument("path");
-  return path == nullptr || path->unpacked ? nullptr : path->value;
+  return path == nullptr ? nullptr : path->value;
 }
 
 // "./models/unet.py" as "models.unet".

@@ -390,6 +390,14 @@ const Limit kLimits[] = {
               times(count, ")");
      },
      "deep"},
+    {"methods of a forward", 7,
+     [](int count) {
+       return "class N(nn.Module):  # forward\n  def __init__(self):\n    self.deep = nn.ReLU()\n"
+              "  def forward(self, x):\n    return self.m0(x)\n" +
+              times(count - 1, "  def m$(self, x):\n    return self.m%(x)\n") + "  def m" +
+              std::to_string(count - 1) + "(self, x):\n    return self.deep(x)";
+     },
+     "deep"},
     {"names of a device", 7,
      [](int count) {
        return "a0 = get_gpu()\n" + times(count, "a% = a$\n") + "f(torch.ones(2, device=a" +

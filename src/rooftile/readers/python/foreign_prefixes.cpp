@@ -65,7 +65,6 @@ void Inference::find_foreign_prefixes() {
 
 const File* Inference::find_behind_foreign_prefix(std::string_view name) const {
   const File* found = nullptr;
-  if (foreign_prefixes_.empty()) return found;
   for_splits(name, [&](std::string_view prefix, std::string_view rest) {
     if (!foreign_prefixes_.contains(prefix)) return false;
     const auto file = modules_.find(rest);

@@ -135,11 +135,9 @@ void Inference::visit_stale_modules() {
 }
 
 void Inference::visit_module(File& file) {
-  if (!module_scopes_.contains(&file)) {
-    // `import models.unet` binds `models` alone, and loads both.
-    for (const std::string_view name : file.imports) {
-      if (contains(name, ".")) resolve_import(name, file);
-    }
+  // `import models.unet` binds `models` alone, and loads both.
+  for (const std::string_view name : file.imports) {
+    if (contains(name, ".")) resolve_import(name, file);
   }
   Scope& scope = scopes_.emplace_back(&scope_memory_);
   scope.file = &file;
@@ -147,7 +145,6 @@ void Inference::visit_module(File& file) {
   wildcard_sources_.clear();
   scope_ = &scope;
   function_ = nullptr;
-  class_def_ = nullptr;
   file_ = &file;
   visit(file.body);
   changes_.clear();
@@ -157,15 +154,7 @@ void Inference::visit_module(File& file) {
 const Type* Inference::method_parameter(const FunctionDef& def, std::size_t index) {
   const Parameter& parameter = def.parameters[index];
   const ClassDef& owner = *def.class_def;
-  if (index == 0 && parameter.name == "self") {
-    Type self;
-    self.class_def = def.class_def;
-    self.name = owner.full_name;
-    self.kind = owner.is_module    ? TypeKind::module
-                : owner.is_dataset ? TypeKind::dataset
-                                   : TypeKind::host_object;
-    return store_.intern(self);
-  }
+  if (index == 0 && parameter.name == "self") return own_object(owner);
   // `return cls(**settings)` of a classmethod makes one.
   const bool makes_own = index == 0 && parameter.name == "cls" &&
                          std::ranges::any_of(def.decorators, [](const Expr* each) {
@@ -183,7 +172,8 @@ const Type* Inference::method_parameter(const FunctionDef& def, std::size_t inde
 
 // By its annotation; null where that does not tell.
 const Type* Inference::annotated_parameter(const Parameter& parameter) {
-  if (parameter.annotation == nullptr || infer(parameter.annotation) == nullptr) return nullptr;
+  if (parameter.annotation == nullptr) return nullptr;
+  infer(parameter.annotation);
   const std::string_view hint = parameter.annotation->full_name();
   // What callers seem to pass is less sure than that.
   if (hint == "int" || hint == "float" || hint == "bool") return simple(TypeKind::number);
@@ -250,7 +240,6 @@ void Inference::visit_function(const FunctionDef& def) {
   function_scopes_[&def] = &scope;
   scope_ = &scope;
   function_ = &def;
-  class_def_ = nullptr;
   file_ = def.file;
   bind_parameters(def);
   visit(def.body);
@@ -273,13 +262,8 @@ void Inference::pass_unpacked_arguments() {
   for (const auto& file : facts_.files) {
     for (const Call* call : file->calls) {
       if (call->target == nullptr) continue;
-      const auto& parameters = call->target->parameters;
       for (const Argument& argument : call->arguments) {
-        if (!argument.followed) continue;
-        const auto named = std::ranges::find(parameters, argument.name, &Parameter::name);
-        if (named == parameters.end()) continue;
-        pass(*call->target, static_cast<std::size_t>(named - parameters.begin()),
-             argument.value->type);
+        if (argument.followed) pass_named(*call->target, argument.name, argument.value->type);
       }
     }
   }
@@ -298,7 +282,7 @@ void Inference::run() {
   // Twice: a file may use what a later one defines, and classes are known after the first pass.
   for (int round = 0; round < 2; ++round) {
     for (const auto& file : facts_.files) visit_module(*file);
-    if (round == 0) record_options_of_functions();
+    record_options_of_functions();
     find_files_with_default_place();
     classify_classes();
   }

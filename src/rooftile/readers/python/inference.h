@@ -217,6 +217,8 @@ class Inference {
   static bool asks_for_cuda(const Expr* condition);
   void pass_arguments(const Call& call, const FunctionDef& def, bool skip_first);
   void pass(const FunctionDef& def, std::size_t index, const Type* type);
+  void pass_placed(const FunctionDef& def, std::size_t index, const Type* type);
+  void pass_named(const FunctionDef& def, std::string_view name, const Type* type);
   void record_named(std::string_view name, const Call& call, std::string_view action,
                     std::vector<std::string_view> flags);
   void record_option(const Call& call);
@@ -242,8 +244,10 @@ class Inference {
 
   // Types (inference_types.cpp).
   Type instance_of(const ClassDef& def);
+  const Type* own_object(const ClassDef& def);  // self, and what super() stands for
   const Type* class_type(const ClassDef& def);  // of the class itself
-  const Type* type_of(const Entry& entry);      // also of a class that is imported
+  const Type* function_type(const FunctionDef& def);
+  const Type* type_of(const Entry& entry);  // also of a class that is imported
   const Type* join_children(Expr& expr, std::size_t from = 0);
   const Type* simple(TypeKind kind, Residence residence = Residence::unknown);
   const Type* tensor(Residence residence, bool requires_grad = false);
@@ -296,7 +300,6 @@ class Inference {
   std::uint64_t visited_ = 0, most_visits_ = 0;
   Scope* scope_ = nullptr;
   const FunctionDef* function_ = nullptr;
-  const ClassDef* class_def_ = nullptr;  // whose body is visited
   const File* file_ = nullptr;
 };
 

@@ -31,8 +31,8 @@ const Call* builtin_call(const Expr& expr, std::string_view name) {
 }
 
 bool is_network(const Entry& entry) {
-  return entry.type != nullptr && entry.type->is(TypeKind::class_) &&
-         entry.type->class_def != nullptr && entry.type->class_def->is_module;
+  return entry.type->is(TypeKind::class_) && entry.type->class_def != nullptr &&
+         entry.type->class_def->is_module;
 }
 
 const Type* only_network(const std::vector<const Scope*>& scopes, const Call& call) {
@@ -127,21 +127,20 @@ const Type* Inference::only_network_of(const Scope& scope) {
 const Type* Inference::named_global(const Expr& subscript) {
   if (subscript.children().size() != 2) return nullptr;
   if (builtin_call(*subscript.children()[0], "globals") == nullptr) return nullptr;
-  const auto own = module_scopes_.find(file_);
-  if (own == module_scopes_.end()) return nullptr;
+  const Scope* own = module_scopes_.at(file_);
   const Value name = facts_.value(subscript.children()[1]);
   std::optional<Entry> entry;
   if (name.kind == ValueKind::text) {
-    const auto found = own->second->names.find(name.text);
-    entry = found != own->second->names.end() ? std::optional<Entry>(found->second)
-                                              : lookup_wildcard(name.text, own->second);
+    const auto found = own->names.find(name.text);
+    entry = found != own->names.end() ? std::optional<Entry>(found->second)
+                                      : lookup_wildcard(name.text, own);
   }
   if (entry && entry->type->is(TypeKind::unknown) && !entry->full_name.empty()) {
     entry = definition(entry->full_name);
   }
   const bool is_own =
       entry && (entry->type->is(TypeKind::class_) || entry->type->is(TypeKind::function));
-  return is_own ? entry->type : only_network_of(*own->second);
+  return is_own ? entry->type : only_network_of(*own);
 }
 
 const Expr& chosen_before(const Expr& callee) {
@@ -163,11 +162,9 @@ const Type* Inference::picked_by_name(const Expr& callee, const Call& call) {
   } else if (callee.kind == ExprKind::subscript && callee.children().size() == 2) {
     const Expr& table = *callee.children()[0];
     const bool is_dict = table.kind == ExprKind::attribute && table.word() == "__dict__";
-    const auto own = module_scopes_.find(file_);
     const Scope* names = is_dict ? namespace_of(*table.children()[0])
-                         : builtin_call(table, "globals") != nullptr && own != module_scopes_.end()
-                             ? own->second
-                             : nullptr;
+                         : builtin_call(table, "globals") != nullptr ? module_scopes_.at(file_)
+                                                                     : nullptr;
     if (names != nullptr) picked = named_in(names, *callee.children()[1], call);
   }
   const bool is_own =

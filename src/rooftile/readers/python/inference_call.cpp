@@ -1,5 +1,6 @@
 // Calls of inference.h: what runs, what it gets and what it gives.
 #include <algorithm>
+#include <utility>
 
 #include "rooftile/base/text.h"
 #include "rooftile/readers/python/derive.h"
@@ -71,7 +72,7 @@ const Type* Inference::call_of(Call& call, const Type& type) {
   if (type.choices != nullptr) {
     return call_of_each(call, type, [&](const Type& one) { return call_of(call, one); });
   }
-  if (type.is(TypeKind::function) && type.function != nullptr) {
+  if (type.function != nullptr) {
     const bool is_of_class =
         call.receiver != nullptr && call.receiver->type->is(TypeKind::class_) &&
         std::ranges::none_of(type.function->decorators,
@@ -118,6 +119,17 @@ void Inference::pass(const FunctionDef& def, std::size_t index, const Type* type
   enqueue(def);
 }
 
+// What `*rest` takes reaches no parameter behind it.
+void Inference::pass_placed(const FunctionDef& def, std::size_t index, const Type* type) {
+  const auto rest = std::ranges::find(def.parameters, true, &Parameter::starred);
+  if (std::cmp_less(index, rest - def.parameters.begin())) pass(def, index, type);
+}
+
+void Inference::pass_named(const FunctionDef& def, std::string_view name, const Type* type) {
+  const auto named = std::ranges::find(def.parameters, name, &Parameter::name);
+  pass(def, static_cast<std::size_t>(named - def.parameters.begin()), type);
+}
+
 namespace {
 // `loss(torch.rand(4, 3), labels)` under the main guard or in a test: where its tensors are says
 // nothing of those that a training passes.
@@ -146,12 +158,9 @@ void Inference::pass_arguments(const Call& call, const FunctionDef& def, bool sk
     const Type* type = argument.value->type;
     if (is_trial && *type == *tensor(Residence::host)) type = tensor(Residence::unknown);
     if (argument.name.empty()) {
-      pass(def, argument.position + first, type);
-      continue;
-    }
-    const auto named = std::ranges::find(def.parameters, argument.name, &Parameter::name);
-    if (named != def.parameters.end()) {
-      pass(def, static_cast<std::size_t>(named - def.parameters.begin()), type);
+      pass_placed(def, argument.position + first, type);
+    } else {
+      pass_named(def, argument.name, type);
     }
   }
 }
@@ -188,7 +197,7 @@ const Type* Inference::own_class_call(Call& call, const ClassDef& def) {
 void Inference::set_weight_dtype(const Call& call, Type& made) {
   for (const std::string_view name : {"torch_dtype", "dtype"}) {
     const Argument* argument = call.argument(name);
-    if (argument == nullptr || argument->unpacked) continue;
+    if (argument == nullptr) continue;
     const std::string_view dtype = argument->value->full_name();
     made.half = dtype == "torch.float16" || dtype == "torch.half";
     made.bfloat16 = dtype == "torch.bfloat16";
@@ -216,10 +225,8 @@ const Type* Inference::configuration_of(const Call& call) {
   for (const Argument& argument : call.arguments) {
     const Type& given = *argument.value->type;
     if (!given.is(TypeKind::class_) || given.class_def == nullptr) continue;
-    Type made;
+    Type made = instance_of(*given.class_def);
     made.kind = TypeKind::host_object;
-    made.class_def = given.class_def;
-    made.name = given.class_def->full_name;
     return store_.intern(made);
   }
   return &unknown_type();
@@ -392,7 +399,6 @@ Residence Inference::device_residence(const Expr* expr, int depth) {
 }
 
 Residence Inference::chosen_residence(const Expr& conditional, int depth) {
-  if (conditional.children().size() != 3) return Residence::unknown;
   const Expr& condition = *conditional.children()[1];
   std::optional<bool> asked = truth_without_gpu(condition, depth);
   if (!asked) asked = fixed_truth(condition);

@@ -201,13 +201,7 @@ const Type* Inference::base_object(const Call& super) {
     const auto own = store_.classes_by_name.find(base->full_name());
     if (own == store_.classes_by_name.end() || own->second == def) continue;
     if (find_method(own->second, use->word()) == nullptr) continue;
-    Type parent;
-    parent.kind = own->second->is_module    ? TypeKind::module
-                  : own->second->is_dataset ? TypeKind::dataset
-                                            : TypeKind::host_object;
-    parent.class_def = own->second;
-    parent.name = own->second->full_name;
-    return store_.intern(parent);
+    return own_object(*own->second);
   }
   return &unknown_type();
 }
@@ -287,7 +281,6 @@ std::optional<bool> Inference::stored_truth(std::string_view attribute) {
 
 // `Large if large else Small` of two classes is the one that a default run takes.
 const Type* Inference::chosen_type(const Expr& conditional) {
-  if (conditional.children().size() != 3) return &unknown_type();
   const Type* yes = conditional.children()[0]->type;
   const Type* no = conditional.children()[2]->type;
   if (yes->is(TypeKind::class_) && no->is(TypeKind::class_) && yes != no) {

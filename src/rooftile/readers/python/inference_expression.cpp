@@ -308,11 +308,7 @@ const Type* Inference::infer_attribute(Expr& expr) {
     if (const FunctionDef* method =
             owner->is(TypeKind::class_) ? static_method(owner->class_def, expr.word()) : nullptr) {
       store_.set_origin(expr, method->full_name, expr.binding());
-      Type type;
-      type.kind = TypeKind::function;
-      type.function = method;
-      type.name = method->full_name;
-      return store_.intern(type);
+      return function_type(*method);
     }
     if (const Type* member = class_member(expr, *owner, name)) return member;
     if (owner->is(TypeKind::unknown) || owner->is(TypeKind::class_)) {

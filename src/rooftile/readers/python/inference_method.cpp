@@ -70,7 +70,7 @@ bool is_module_method(std::string_view name) {
 // What no other object has: `x.unsqueeze(0)`, `x.norm(dim=-1)`; NumPy says axis.
 bool is_tensors_alone(const Call& call) {
   const Argument* dim = call.argument("dim");
-  const bool has_dimension = dim != nullptr && !dim->unpacked && dim->value->kind != ExprKind::text;
+  const bool has_dimension = dim != nullptr && dim->value->kind != ExprKind::text;
   return has_dimension ||
          is_one_of(call.method,
                    {"unsqueeze",    "contiguous", "detach",      "masked_fill", "masked_select",
@@ -83,7 +83,7 @@ bool is_tensors_alone(const Call& call) {
 // `(labels == 1).float()`: neither a truth value of Python nor an array has it.
 bool casts_comparison(const Call& call) {
   const Expr* compared = call.receiver;
-  return compared != nullptr && compared->kind == ExprKind::comparison && call.arguments.empty() &&
+  return compared->kind == ExprKind::comparison && call.arguments.empty() &&
          !compared->word().starts_with("is") && !compared->word().ends_with("in") &&
          is_one_of(call.method, {"float", "long", "int", "byte", "half", "double", "bool"});
 }
@@ -110,7 +110,6 @@ void Inference::note_method(Call& call) {
 // `optimizer = Adam(net.parameters())` of a `net` that an unknown function made, and that may have
 // been moved: only a module has weights to list.
 void Inference::note_module(Call& call) {
-  if (call.receiver == nullptr) return;
   const Type& type = *call.receiver->type;
   const bool may_be = type.is(TypeKind::unknown) || type.is(TypeKind::tensor);
   const bool lists = is_one_of(call.method, {"parameters", "named_parameters", "named_modules"});
@@ -191,8 +190,8 @@ bool is_item_of_loop(const Expr& receiver) {
 
 // Of an object that is not known.
 const Type* Inference::unknown_method(const Call& call, const Type& receiver) {
-  const bool is_batch = call.method == "cuda" && receiver.is(TypeKind::unknown) &&
-                        call.receiver != nullptr && is_item_of_loop(*call.receiver);
+  const bool is_batch =
+      call.method == "cuda" && receiver.is(TypeKind::unknown) && is_item_of_loop(*call.receiver);
   if (is_batch) return tensor(Residence::gpu);
   if (call.method == "cuda" || call.method == "to") return moved(receiver, call);
   // `(ids != pad) & (ids != end)` counts as a number of Python, which has no such method.
@@ -334,7 +333,6 @@ void Inference::note_append(const Call& call, const Type& list) {
 
 // What a variable or an attribute of an own class is bound to; null for other expressions.
 const Entry* Inference::bound_entry(const Expr* object) {
-  if (object == nullptr) return nullptr;
   if (object->kind == ExprKind::name) return lookup(object->word());
   const bool is_attribute =
       object->kind == ExprKind::attribute && object->children()[0]->type->class_def != nullptr;
@@ -348,7 +346,7 @@ bool Inference::makes_accelerator(const ClassDef& def) const {
   return attributes != attributes_.end() &&
          std::ranges::any_of(attributes->second, [](const auto& attribute) {
            const Type* type = attribute.second.type;
-           return type != nullptr && type->is(TypeKind::accelerator) && type->made_by != nullptr;
+           return type->is(TypeKind::accelerator) && type->made_by != nullptr;
          });
 }
 
@@ -385,7 +383,7 @@ const Type* Inference::of_backward(const Type* type, std::string_view name) {
 // What has backward() is a tensor with gradients, whatever made it.
 void Inference::note_backward(const Call& call) {
   const Expr* loss = call.receiver;
-  if (loss == nullptr || loss->kind != ExprKind::name) return;
+  if (loss->kind != ExprKind::name) return;
   Type type = *loss->type;
   if (!type.is(TypeKind::unknown) && !type.is(TypeKind::tensor)) return;
   type.kind = TypeKind::tensor;

@@ -76,12 +76,10 @@ std::size_t Inference::pass_bound(const Call& partial, const FunctionDef& def) {
   for (const Argument& argument : partial.arguments.subspan(1)) {
     if (argument.unpacked) continue;
     if (argument.name.empty()) {
-      pass(def, next++, argument.value->type);
-      continue;
+      pass_placed(def, next++, argument.value->type);
+    } else {
+      pass_named(def, argument.name, argument.value->type);
     }
-    const auto named = std::ranges::find(def.parameters, argument.name, &Parameter::name);
-    if (named == def.parameters.end()) continue;
-    pass(def, static_cast<std::size_t>(named - def.parameters.begin()), argument.value->type);
   }
   return next;
 }

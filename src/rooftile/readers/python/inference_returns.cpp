@@ -56,7 +56,7 @@ namespace {
 // it gives something else.
 bool adds_picked(const Expr* value, const FunctionDef& def, std::vector<std::string_view>& picked) {
   if (value == nullptr) return false;
-  if (value->kind == ExprKind::conditional && value->children().size() == 3) {
+  if (value->kind == ExprKind::conditional) {
     return adds_picked(value->children()[0], def, picked) &&
            adds_picked(value->children()[2], def, picked);
   }

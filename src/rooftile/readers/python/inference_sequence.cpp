@@ -111,7 +111,7 @@ bool passes_items(std::string_view name) {
 
 // `bar = tqdm(enumerate(loader))`, and then `for i, batch in bar`: what the name was set to.
 const Expr* made_sequence(const Expr* iterable) {
-  const Statement* set = iterable == nullptr ? nullptr : iterable->binding();
+  const Statement* set = iterable->binding();
   const bool is_set = set != nullptr && set->kind == StatementKind::assignment &&
                       set->target->kind == ExprKind::name &&
                       set->file == iterable->statement->file &&
@@ -129,7 +129,7 @@ const Expr* made_sequence(const Expr* iterable) {
 void Inference::bind_iteration(const Expr* target, const Expr* iterable,
                                const Statement* statement) {
   iterable = made_sequence(iterable);
-  const Call* call = iterable == nullptr ? nullptr : iterable->call();
+  const Call* call = iterable->call();
   const Expr* given =
       call == nullptr || call->arguments.empty() ? nullptr : call->arguments[0].value;
   if (given != nullptr && passes_items(call->name)) return bind_iteration(target, given, statement);
@@ -146,7 +146,7 @@ void Inference::bind_iteration(const Expr* target, const Expr* iterable,
       bind_pairs(target, iterable, statement)) {
     return;
   }
-  const Type* type = iterable == nullptr ? &unknown_type() : iterable->type;
+  const Type* type = iterable->type;
   if (type->is(TypeKind::loader)) {
     type = next_item(*type);
   } else if (!type->is(TypeKind::tensor)) {
@@ -158,14 +158,14 @@ void Inference::bind_iteration(const Expr* target, const Expr* iterable,
 // `for i, batch in enumerate(loader)`, `for key, value in batch.items()`, `for name, weight in
 // model.named_parameters()`.
 bool Inference::bind_pairs(const Expr* target, const Expr* iterable, const Statement* statement) {
-  const Call* call = iterable == nullptr ? nullptr : iterable->call();
+  const Call* call = iterable->call();
   if (call != nullptr && call->name == "enumerate" && !call->arguments.empty()) {
     bind(target->children()[0], simple(TypeKind::number), nullptr, statement);
     bind_iteration(target->children()[1], call->arguments[0].value, statement);
     return true;
   }
   const bool has_items = call != nullptr && call->method == "items";
-  const bool is_named = iterable != nullptr && iterable->type->is(TypeKind::gradients);
+  const bool is_named = iterable->type->is(TypeKind::gradients);
   if (!has_items && !is_named) return false;
   const Type* second = iterable->type->element;
   bind(target->children()[0], simple(TypeKind::text), nullptr, statement);
@@ -211,7 +211,7 @@ void Inference::note_moved_items(const Expr& target, const Type& type) {
   const bool is_each = loop != nullptr && loop->kind == StatementKind::for_;
   if (!is_each || !type.is(TypeKind::tensor) || type.residence == Residence::host) return;
   const Entry* entry = bound_entry(&batch);
-  if (entry == nullptr || entry->type == nullptr || !entry->type->is(TypeKind::tensor)) return;
+  if (entry == nullptr || !entry->type->is(TypeKind::tensor)) return;
   if (is_made_in_place(*entry)) return;
   if (batch.kind == ExprKind::name)
     writable(*entry).type = with_residence(*entry->type, type.residence);
@@ -238,7 +238,7 @@ void Inference::note_set_item(const Expr& target, const Type& type) {
   const Entry* entry = bound_entry(target.children()[0]);
   const Statement* binding = entry == nullptr ? nullptr : entry->binding;
   const Expr* value = binding == nullptr ? nullptr : binding->value;
-  if (value == nullptr || entry->type == nullptr) return;
+  if (value == nullptr) return;
   const bool is_empty = value->kind == ExprKind::dict && value->children().empty();
   if (!is_empty || entry->type->is(TypeKind::module)) return;
   Type made = *container_of(&type);

@@ -56,11 +56,7 @@ void Inference::visit(const Statement& statement) {
     case StatementKind::function: {
       const FunctionDef& def = *statement.function_def;
       for (const Expr* decorator : def.decorators) infer(decorator);
-      Type type;
-      type.kind = TypeKind::function;
-      type.function = &def;
-      type.name = def.full_name;
-      set_name(def.name, {def.full_name, store_.intern(type), &statement});
+      set_name(def.name, {def.full_name, function_type(def), &statement});
       return;
     }
     case StatementKind::class_:
@@ -79,7 +75,7 @@ void Inference::visit(const Statement& statement) {
 
 void Inference::set_name(std::string_view name, const Entry& entry) {
   Scope* scope = scope_;
-  if (!scope->global.empty() && scope->global.contains(name)) {
+  if (scope->global.contains(name)) {
     scope = module_scopes_[scope->file];
     Entry& shared = scope->names[name];
     shared = {entry.full_name, shared.type == nullptr ? entry.type : join(shared.type, entry.type),
@@ -99,7 +95,6 @@ void Inference::set_name(std::string_view name, const Entry& entry) {
 // Undoes what was bound since, and returns it, one change a name.
 std::vector<Inference::Change> Inference::take_changes(std::size_t mark) {
   std::vector<Change> taken;
-  if (changes_.size() == mark) return taken;
   std::array<std::byte, kFewNames> few;
   std::pmr::monotonic_buffer_resource memory(few.data(), few.size());
   std::pmr::unordered_map<std::string_view, std::size_t> places(&memory);
@@ -257,12 +252,10 @@ void Inference::visit_class(const Statement& statement) {
   inner.outer = scope_;
   inner.file = scope_->file;
   Scope* const outer = std::exchange(scope_, &inner);
-  const ClassDef* const outer_class = std::exchange(class_def_, &def);
   const std::size_t mark = changes_.size();
   visit(def.body);
   changes_.resize(mark);
   for (const auto& [name, entry] : inner.names) attributes_[&def].emplace(name, entry);
-  class_def_ = outer_class;
   scope_ = outer;
   set_name(def.name, {def.full_name, class_type(def), &statement});
 }
@@ -270,23 +263,12 @@ void Inference::visit_class(const Statement& statement) {
 void Inference::visit_import(const Statement& statement) {
   for (const ImportedName& name : statement.imports) {
     if (name.local == "*") {
-      const std::string_view package = resolve_import(name.full_name, *statement.file);
-      std::vector<std::string_view>& seen = scope_->wildcards;
-      if (std::ranges::find(seen, package) != seen.end()) continue;
-      seen.push_back(package);
+      scope_->wildcards.push_back(resolve_import(name.full_name, *statement.file));
       wildcard_sources_.clear();
       continue;
     }
     set_name(name.local,
              {resolve_import(name.full_name, *statement.file), &unknown_type(), &statement});
-  }
-  // `import models.unet` binds models, and runs models/unet.py.
-  std::string_view text = statement.file->slice(statement.range);
-  if (!text.starts_with("import ")) return;
-  text.remove_prefix(std::string_view("import ").size());
-  for (const std::string_view part : split(text, ',')) {
-    const std::string_view name = trim(part);
-    if (contains(name, ".") && !contains(name, " ")) resolve_import(intern(name), *statement.file);
   }
 }
 

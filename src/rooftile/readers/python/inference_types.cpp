@@ -140,6 +140,24 @@ const Type* Inference::join_children(Expr& expr, std::size_t from) {
   return joined == nullptr ? &unknown_type() : joined;
 }
 
+const Type* Inference::own_object(const ClassDef& def) {
+  Type self;
+  self.kind = def.is_module    ? TypeKind::module
+              : def.is_dataset ? TypeKind::dataset
+                               : TypeKind::host_object;
+  self.class_def = &def;
+  self.name = def.full_name;
+  return store_.intern(self);
+}
+
+const Type* Inference::function_type(const FunctionDef& def) {
+  Type type;
+  type.kind = TypeKind::function;
+  type.function = &def;
+  type.name = def.full_name;
+  return store_.intern(type);
+}
+
 const Type* Inference::class_type(const ClassDef& def) {
   Type type;
   type.kind = TypeKind::class_;

@@ -97,8 +97,7 @@ class RoleFinder {
   // Engine(update): ignite calls the function with each batch.
   void mark_step_function(const Call& engine) {
     const Argument* given = engine.argument("process_function", 0);
-    const FunctionDef* function =
-        given == nullptr || given->unpacked ? nullptr : given->value->type->function;
+    const FunctionDef* function = given == nullptr ? nullptr : given->value->type->function;
     const auto known = functions_.find(function);
     if (function == nullptr || known == functions_.end()) return;
     FunctionDef& step = const_cast<FunctionDef&>(*function);
@@ -202,8 +201,7 @@ class RoleFinder {
   static bool repeats_sizes(const Loop& loop) {
     if (loop.function == nullptr || loop.function->callers.empty()) return false;
     const Expr* over = loop.statement->value;
-    return over != nullptr && over->kind == ExprKind::name &&
-           contains_any(lower(over->word()), {"scales", "flips"});
+    return over->kind == ExprKind::name && contains_any(lower(over->word()), {"scales", "flips"});
   }
 
   // An evaluation by the function that also trains, `compute_loss(scores, y, only_loss=True)`.
@@ -253,18 +251,17 @@ class RoleFinder {
     if (read.binding() != nullptr || function == nullptr || function->callers.empty()) return false;
     return std::ranges::all_of(function->callers, [&](const Call* caller) {
       const Argument* given = passed_argument(*caller, *function, read.word());
-      return given != nullptr && !given->unpacked &&
-             is_evaluation_name(lower(given->value->word()));
+      return given != nullptr && is_evaluation_name(lower(given->value->word()));
     });
   }
 
   // `batches(val_data)`, an own generator that is told what to read.
   static bool reads_evaluation_data(const Loop& loop) {
     const Expr* read = loop.statement->value;
-    if (read != nullptr && read->kind == ExprKind::name) {
+    if (read->kind == ExprKind::name) {
       return is_evaluation_name(lower(read->word())) || is_given_evaluation_data(*read);
     }
-    const Call* call = read == nullptr ? nullptr : read->call();
+    const Call* call = read->call();
     return call != nullptr && std::ranges::any_of(call->arguments, [](const Argument& argument) {
              return is_evaluation_name(lower(argument.value->word()));
            });

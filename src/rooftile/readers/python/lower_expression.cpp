@@ -123,6 +123,11 @@ void Lowering::fill(Expr* expr, Id id) {
       return comprehension(expr, id);
     case ExprKind::lambda:
       return lambda(expr, id);
+    case ExprKind::conditional:
+      take_children(expr, id);
+      if (expr->children().size() == 3) return;
+      expr->kind = ExprKind::other;  // not read as a whole
+      return expr->set_children({});
     case ExprKind::starred:
       expr->set_word(text(id).starts_with("**") ? "**" : "*");
       return take_children(expr, id);
@@ -301,7 +306,7 @@ void Lowering::call(Expr* expr, Id id) {
   std::vector<Argument> arguments;
   if (const Id list = child(id, Field::arguments)) {
     call->open_paren = node(list).begin;
-    call->close_paren = node(list).end > node(list).begin ? node(list).end - 1 : node(list).end;
+    call->close_paren = node(list).end - 1;
     if (kind(list) == Kind::argument_list) {
       each_child(list, [&](Id child) { argument(child, expr, arguments); });
     } else {

@@ -35,6 +35,12 @@ bool has_module(const fs::path& package, std::string_view module) {
 bool is_missing(const File& file, std::string_view full_name) {
   const auto parts = split(full_name, '.');
   if (parts.size() < 3 || is_built(parts[1])) return false;
+  // Found, in a package of the same name further down.
+  const std::string found = "/" + std::string(parts[0]) + "/" + std::string(parts[1]);
+  const bool is_imported = std::ranges::any_of(file.imported, [&](const File* other) {
+    return contains(other->path, found + "/") || contains(other->path, found + ".py");
+  });
+  if (is_imported) return false;
   std::error_code error;
   fs::path folder = fs::weakly_canonical(file.path, error).parent_path();
   bool lacks = false;
@@ -42,10 +48,9 @@ bool is_missing(const File& file, std::string_view full_name) {
     if (fs::exists(folder / "__init__.py", error))
       continue;  // a package: absolute names start above
     const fs::path package = folder / parts[0];
-    // Another file inside is imported: the package is the project's own.
+    // Another file there is imported: the package is the project's own.
     const bool is_own = std::ranges::any_of(file.imported, [&](const File* other) {
-      const fs::path path = fs::weakly_canonical(other->path, error);
-      return std::ranges::mismatch(package, path).in1 == package.end();
+      return fs::weakly_canonical(other->path, error).parent_path() == package;
     });
     if (!is_own) continue;
     if (has_module(package, parts[1])) return false;

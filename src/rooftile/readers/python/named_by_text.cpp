@@ -39,7 +39,6 @@ void follow_targets(const SourceFacts& facts) {
     });
     if (makes) makers.push_back(file.get());
   }
-  if (makers.empty()) return;
   for (const auto& configuration : store.configurations) {
     for (const Statement* statement : configuration->statements) {
       const bool is_target = statement->kind == StatementKind::assignment &&

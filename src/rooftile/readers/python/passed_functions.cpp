@@ -27,9 +27,7 @@ const FunctionDef* closure_of(const Call& call) {
       call.method == "step" && call.target == nullptr && call.receiver != nullptr &&
       (call.receiver->type->is(TypeKind::optimizer) || call.receiver->type->is(TypeKind::unknown));
   const Argument* given = steps ? call.argument("closure", 0) : nullptr;
-  const bool is_function =
-      given != nullptr && !given->unpacked && given->value->type->is(TypeKind::function);
-  return is_function ? given->value->type->function : nullptr;
+  return given == nullptr ? nullptr : given->value->type->function;
 }
 
 PassedFunctions::PassedFunctions(const SourceFacts& facts) {
@@ -47,8 +45,7 @@ PassedFunctions::PassedFunctions(const SourceFacts& facts) {
     const bool repeats = loop_around(call->statement) != nullptr;
     for (const Call* caller : call->function->callers) {
       const Argument* given = passed_argument(*caller, *call->function, parameter);
-      const FunctionDef* function =
-          given == nullptr || given->unpacked ? nullptr : given->value->type->function;
+      const FunctionDef* function = given == nullptr ? nullptr : given->value->type->function;
       if (function == nullptr) continue;
       run_by_[call].push_back(function);
       const bool runs_there =

@@ -1,6 +1,7 @@
 // Which files run, what belongs to each program, and whether it trains on a GPU.
 #include <algorithm>
-#include <cstdlib>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -244,29 +245,28 @@ void describe(Program& program, const Shares& shares, bool only_runs) {
                           any_file(holds_evaluation_on_gpu);
 }
 
-// `for _ in range(5):` at the top of a file, over no loader.
+// How often `for _ in range(5):` runs, over no loader; empty for other loops.
+std::optional<std::int64_t> counted_passes(const Loop& loop) {
+  const Call* over = loop.statement->value->call();
+  const bool counts = loop.loader == nullptr && over != nullptr && over->name == "range" &&
+                      over->arguments.size() == 1;
+  return counts ? parse_integer(over->arguments.front().value->word()) : std::nullopt;
+}
+
+// `for _ in range(5):` at the top of a file.
 bool is_short_trial(const Loop& loop) {
   constexpr int kFewPasses = 100;
-  const Call* over = loop.statement->value->call();
-  const bool counts = loop.function == nullptr && loop.loader == nullptr && over != nullptr &&
-                      over->name == "range" && over->arguments.size() == 1;
-  const Expr* passes = counts ? over->arguments.front().value : nullptr;
-  return passes != nullptr && passes->kind == ExprKind::integer && passes->word().size() <= 3 &&
-         std::atoi(std::string(passes->word()).c_str()) <= kFewPasses;
+  const auto passes = counted_passes(loop);
+  return loop.function == nullptr && passes && *passes <= kFewPasses;
 }
 
 // `for _ in range(3):` of a loop that nothing goes around: a few steps to see whether it runs.
 bool is_smoke_test(const Loop& loop) {
   constexpr int kMostPasses = 3;
-  const Statement& statement = *loop.statement;
-  const Call* over = statement.value->call();
-  const bool counts = loop.role == LoopRole::training_step && loop.loader == nullptr &&
-                      over != nullptr && over->name == "range" && over->arguments.size() == 1 &&
-                      over->arguments.front().value->kind == ExprKind::integer;
-  if (!counts || loop_around(statement.parent) != nullptr) return false;
-  const std::string_view passes = over->arguments.front().value->word();
-  const bool is_called = loop.function != nullptr && !loop.function->callers.empty();
-  return !is_called && passes.size() == 1 && passes.front() - '0' <= kMostPasses;
+  const auto passes = counted_passes(loop);
+  const bool is_short = loop.role == LoopRole::training_step && passes && *passes <= kMostPasses;
+  if (!is_short || loop_around(loop.statement->parent) != nullptr) return false;
+  return loop.function == nullptr || loop.function->callers.empty();
 }
 
 // Smoke tests train nothing.

@@ -235,6 +235,8 @@ TEST(ReadPython, KnowsLoadersThatHandOnTheirOptions) {
   const std::string takes = "  def __init__(self, path, **options):\n";
   const std::string hands_on = "    super().__init__(read(path), **options)\n";
   const std::string all = "  def __init__(self, **options):\n    super().__init__(**options)\n";
+  const std::string any = "  def __init__(self, *args, **kwargs):\n";
+  const std::string hands_all_on = "    super().__init__(*args, **kwargs)\n";
   const LoaderCase cases[] = {
       {"nothing of its own", "  pass\n", "Own(data, batch_size=4)", true},
       {"named", takes + hands_on, "Own(path='a', batch_size=4)", true},
@@ -252,6 +254,30 @@ TEST(ReadPython, KnowsLoadersThatHandOnTheirOptions) {
        "Own('a', batch_size=4)", false},
       {"pins", takes + "    super().__init__(read(path), pin_memory=True, **options)\n",
        "Own('a', batch_size=4)", false},
+      {"all that there is", any + hands_all_on, "Own(data, batch_size=4)", true},
+      {"all at their places", any + hands_all_on, "Own(data, 4)", true},
+      {"a look at the workers", any + hands_all_on + "    print(self.num_workers)\n",
+       "Own(data, batch_size=4)", false},
+      {"a look at those given", any + hands_all_on + "    print(self.num_workers)\n",
+       "Own(data, num_workers=0)", true},
+      {"a look before", any + "    print(kwargs.get('num_workers'))\n" + hands_all_on,
+       "Own(data, num_workers=0)", false},
+      {"pins afterwards", any + hands_all_on + "    self.pin_memory = True\n",
+       "Own(data, num_workers=0)", false},
+      {"something first", any + "    self.seen = 0\n" + hands_all_on, "Own(data, 4)", true},
+      {"sets an option", any + "    kwargs['shuffle'] = True\n" + hands_all_on, "Own(data, 4)",
+       false},
+      {"changes options", any + "    kwargs.setdefault('shuffle', True)\n" + hands_all_on,
+       "Own(data, 4)", false},
+      {"a data set first", "  def __init__(self, dataset, *args, **kwargs):\n" + hands_all_on,
+       "Own(data, 4)", true},
+      {"another thing first", "  def __init__(self, path, *args, **kwargs):\n" + hands_all_on,
+       "Own(data, 4)", false},
+      {"a size of its own", "  def __init__(self, dataset, size, **kwargs):\n" + hands_all_on,
+       "Own(data, 4)", false},
+      {"no options", "  def __init__(self, *args):\n    super().__init__(*args)\n", "Own(data, 4)",
+       false},
+      {"none at all", "  def __init__(self):\n    super().__init__(read())\n", "Own()", false},
   };
   for (const LoaderCase& each : cases) {
     const SourceFacts facts = facts_of(
@@ -260,6 +286,20 @@ TEST(ReadPython, KnowsLoadersThatHandOnTheirOptions) {
         each.body + each.call + "\n");
     const Call& call = only(facts.method_calls("Own"));
     EXPECT_EQ(call.name == "torch.utils.data.DataLoader", each.is_loader) << each.what;
+  }
+}
+
+TEST(ReadPython, CountsArgumentsBehindThoseThatAPartialCallHas) {
+  const SourceFacts facts = facts_of(
+      "import functools\nfrom torch.utils.data import DataLoader\n"
+      "make = functools.partial(DataLoader, data, drop_last=True)\nmake(64, True)\n");
+  const Call& call = only(facts.method_calls("make"));
+  const std::pair<const char*, const char*> places[] = {
+      {"dataset", "data"}, {"batch_size", "64"}, {"shuffle", "True"}};
+  for (int i = 0; i < 3; ++i) {
+    const Argument* given = call.argument(places[i].first, i);
+    ASSERT_NE(given, nullptr) << places[i].first;
+    EXPECT_EQ(given->value->word(), places[i].second);
   }
 }
 

@@ -67,7 +67,6 @@ void add_related(std::vector<Candidate>& candidates) {
     collect_imported_words(candidate.bytes, imported);
     modules.insert(module_leaf(candidate.module));
   }
-  if (modules.empty()) return;
   std::vector<const Candidate*> added;
   for (Candidate& candidate : candidates) {
     if (candidate.relevant || candidate.bytes.empty() || is_notebook(candidate.path)) continue;

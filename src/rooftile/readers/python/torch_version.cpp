@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <set>
 #include <system_error>
 #include <vector>
 
@@ -75,15 +76,16 @@ std::optional<TorchVersion> stated_torch(std::string_view text) {
 }
 
 std::optional<TorchVersion> torch_version_of(std::span<const std::string> paths) {
-  std::optional<TorchVersion> least;
-  std::vector<fs::path> seen;
+  std::set<fs::path> folders;
   for (const std::string& path : paths) {
     std::error_code error;
     fs::path folder = fs::weakly_canonical(path, error);
     if (error) continue;
     if (!fs::is_directory(folder, error)) folder = folder.parent_path();
-    if (std::ranges::find(seen, folder) != seen.end()) continue;
-    seen.push_back(folder);
+    folders.insert(folder);
+  }
+  std::optional<TorchVersion> least;
+  for (const fs::path& folder : folders) {
     for (const fs::path& one : project_folders(folder)) {
       auto version = stated_in(
           one, {"requirements.txt", "requirements/requirements.txt", "requirements/base.txt",

@@ -30,7 +30,7 @@ class Follower {
     if (unpacked.kind == ExprKind::call && unpacked.call()->target != nullptr) {
       return follow_function(*unpacked.call()->target, depth);
     }
-    if (unpacked.kind == ExprKind::conditional && unpacked.children().size() == 3) {
+    if (unpacked.kind == ExprKind::conditional) {
       // {"num_workers": 1} if use_cuda else {}
       return follow(*unpacked.children()[0], depth + 1) &&
              follow(*unpacked.children()[2], depth + 1);
@@ -196,7 +196,7 @@ class Follower {
       if (statement->function != end.function) continue;
       if (statement->kind == StatementKind::assignment && statement->value != nullptr) {
         const Expr& target = *statement->target;
-        if (target.kind == ExprKind::name && target.word() == variable) {
+        if (is_variable(target, variable)) {
           keep_alternatives(*statement);
           all = follow(*statement->value, depth + 1);
           found = true;
@@ -223,7 +223,6 @@ class Follower {
     if (function->callers.empty() || function->callers.size() > kMaxGivers) return false;
     const auto& parameters = function->parameters;
     const auto parameter = std::ranges::find(parameters, variable, &Parameter::name);
-    if (parameter == parameters.end()) return false;
     bool all = true;
     std::vector<Argument> common;
     for (const Call* caller : function->callers) {
@@ -291,23 +290,25 @@ class Follower {
                                                           "ConfigDict", "Munch", "DotMap"});
   }
 
+  static bool is_variable(const Expr& expr, std::string_view variable) {
+    return expr.kind == ExprKind::name && expr.word() == variable;
+  }
+
   static bool is_member_of(const Expr& target, std::string_view variable) {
-    return target.kind == ExprKind::attribute && target.children()[0]->kind == ExprKind::name &&
-           target.children()[0]->word() == variable;
+    return target.kind == ExprKind::attribute && is_variable(*target.children()[0], variable);
   }
 
   static bool is_item_of(const Expr& target, std::string_view variable) {
     return target.kind == ExprKind::subscript && target.children().size() == 2 &&
-           target.children()[0]->kind == ExprKind::name && target.children()[0]->word() == variable;
+           is_variable(*target.children()[0], variable);
   }
 
   static const Call* change_of(const Statement& statement, std::string_view variable,
                                std::string_view method) {
-    const Expr* value = statement.value;
-    if (statement.kind != StatementKind::expression || value == nullptr) return nullptr;
-    const Call* call = value->call();
+    if (statement.kind != StatementKind::expression) return nullptr;
+    const Call* call = statement.value->call();
     const bool matches = call != nullptr && call->method == method && call->receiver != nullptr &&
-                         call->receiver->word() == variable;
+                         is_variable(*call->receiver, variable);
     return matches ? call : nullptr;
   }
 

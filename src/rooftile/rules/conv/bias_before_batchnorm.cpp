@@ -108,7 +108,7 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   const Graph& graph = input.graph;
   const LayerGroup layers =
       select(input, [&](std::size_t op) { return is_cancelled(input.workload, graph, op); });
-  if (layers.ops.empty() || !matters(layers)) return {};
+  if (!matters(layers)) return {};
   const auto& norm =
       std::get<Normalization>(input.workload.ops[*graph.sole_consumer(layers.ops.front())].body);
   Finding finding = finding_at_groups(

@@ -102,7 +102,7 @@ const Expr* touched_bias(const Program& program) {
         visit(expr, [&](const Expr& part) {
           const bool is_it = part.kind == ExprKind::attribute && part.word() == "bias";
           if (is_it && found == nullptr) found = &part;
-          return found == nullptr;
+          return true;
         });
       });
       if (found != nullptr) return found;

@@ -157,7 +157,7 @@ std::vector<Finding> check(const RuleInput& input) {
     const auto* conv = std::get_if<Convolution>(&input.workload.ops[op].body);
     return conv != nullptr && is_depthwise(*conv);
   });
-  if (layers.ops.empty() || !matters(layers)) return {};
+  if (!matters(layers)) return {};
   const std::size_t first = layers.ops.front();
   const Dtype dtype = input.workload.ops[first].dtypes.input;
   const auto ridge = input.device().ridge(dtype);

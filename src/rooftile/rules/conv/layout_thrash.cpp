@@ -133,7 +133,7 @@ constexpr double kLeastSaved = 0.5;
 std::vector<Finding> check(const RuleInput& input) {
   const LayerGroup conversions =
       with_gradients(input, paired_conversions(input.workload, input.graph));
-  if (conversions.ops.empty() || !matters(conversions)) return {};
+  if (!matters(conversions)) return {};
   const Range<Seconds> time = total_time(input, conversions).time;
   Finding finding = finding_at_groups(
       input, {conversions},

@@ -48,7 +48,7 @@ bool is_low_intensity_1x1(const RuleInput& input, std::size_t op) {
 std::vector<Finding> check(const RuleInput& input) {
   const LayerGroup layers =
       select(input, [&](std::size_t op) { return is_low_intensity_1x1(input, op); });
-  if (layers.ops.empty() || !matters(layers)) return {};
+  if (!matters(layers)) return {};
   const auto lowest =
       *std::min_element(layers.ops.begin(), layers.ops.end(), [&](std::size_t a, std::size_t b) {
         return input.analysis.ops[a].cost.intensity() < input.analysis.ops[b].cost.intensity();

@@ -186,7 +186,7 @@ std::vector<Finding> check(const RuleInput& input) {
   if (input.curve != nullptr && find_better_batch(*input.curve)) return {};
   const LayerGroup convs =
       select(input, [&](std::size_t op) { return is_convolution(input.workload.ops[op]); });
-  if (convs.ops.empty() || convs.time_share < kDominantShare) return {};
+  if (convs.time_share < kDominantShare) return {};
   const std::int64_t batch = common_batch(input, convs);
   if (batch < 4) return {};
   const Choice best = best_batch(input, batch);

@@ -43,7 +43,7 @@ std::vector<Finding> check(const RuleInput& input) {
   const Graph& graph = input.graph;
   const LayerGroup norms =
       select(input, [&](std::size_t op) { return folds_into_layer(input.workload, graph, op); });
-  if (norms.ops.empty() || !matters(norms)) return {};
+  if (!matters(norms)) return {};
   Finding finding = finding_at_groups(
       input, {norms},
       fmt::format("BatchNorm right behind a convolution or Linear layer takes {} of the time; "

@@ -290,7 +290,7 @@ std::vector<TraceCase> judge(const RuleInput& input, const TraceSummary& trace) 
   const std::vector<UseGroup> groups = group_by_shape(trace, may_be_mended);
   const Seconds time = time_of_kernels(trace, may_be_mended);
   const Seconds all = time_of_kernels(trace, is_convolution);
-  if (groups.empty() || time < kWeighs * all || !is_visible(trace, time)) return {};
+  if (time < kWeighs * all || !is_visible(trace, time)) return {};
   Finding finding = about_group(
       trace, groups.front(),
       fmt::format("cuDNN's fallback algorithms take {} of the time of convolutions: {} of {}",

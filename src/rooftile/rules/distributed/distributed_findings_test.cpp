@@ -159,7 +159,10 @@ TEST(ExposedCommunication, ExpertsStayWithinANodeWhereTheySpanSeveral) {
 }
 
 TEST(ExposedCommunication, AKernelOfSendsAndReceivesMayBeAnAllToAll) {
-  EXPECT_THAT(fix_of(inference("ncclDevKernel_SendRecv(all)")), HasSubstr("does not say which"));
+  const std::string trace = inference("ncclDevKernel_SendRecv(all)");
+  EXPECT_THAT(fix_of(trace), HasSubstr("does not say which"));
+  EXPECT_THAT(fix_of(trace + "kernel 7 2990us 5us embedding_bag\n"),
+              HasSubstr("TrainPipelineSparseDist"));
 }
 
 TEST(ExposedCommunication, AOneShotAllReduceIsNotAdvisedTwice) {

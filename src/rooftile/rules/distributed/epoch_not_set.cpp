@@ -7,6 +7,7 @@
 #include "rooftile/analysis/source/program_queries.h"
 #include "rooftile/base/text.h"
 #include "rooftile/rules/source_finding.h"
+#include "rooftile/script/reach/reach.h"
 #include "rooftile/script/reach/ways_up.h"
 
 namespace rooftile {
@@ -45,11 +46,7 @@ bool is_for_evaluation(const Call& sampler) {
   if (sampler.statement->target != nullptr) {
     words += sampler.file->slice(sampler.statement->target->range);
   }
-  words = lower(words);
-  for (const std::string_view word : {"val", "test", "eval", "infer"}) {
-    if (words.find(word) != std::string::npos) return true;
-  }
-  return false;
+  return contains_any(lower(words), {"val", "test", "eval", "infer"});
 }
 
 // In the else of `if mode == "train":`.

@@ -408,7 +408,7 @@ Fix propose_for_all_reduce(const TraceSummary& trace, const Traffic& traffic) {
 
 // NCCL's kernel of sends and receives runs all-to-alls too.
 Fix propose_for_send_and_receive(const TraceSummary& trace) {
-  if (looks_up_embeddings(trace)) return propose_for_all_to_all(trace);
+  if (looks_up_embeddings(trace)) return propose_for_embeddings(trace);
   return {
       "Between stages of a pipeline: more micro-batches per step; in an all-to-all of experts or "
       "tables: other work meanwhile. The trace does not say which it is",

@@ -26,7 +26,6 @@ std::vector<TraceCase> judge(const TraceSummary& trace) {
        "the buckets",
        Exactness::bit_exact},
       gain);
-  finding.location.node = copies->name;
   finding.count = copies->kernels;
   finding.evidence = {
       Evidence::measured(fmt::format("{} of copies; the GPU idles for {} while they are launched",

@@ -63,13 +63,13 @@ std::vector<std::size_t> order_of_uses(const ClassDef& def) {
   return order;
 }
 
-// The share of pairs that run in another order than they are made in, of two layers or more.
-double turned_share(const std::vector<std::size_t>& order) {
-  std::size_t turned = 0, pairs = 0;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    for (std::size_t j = i + 1; j < order.size(); ++j, ++pairs) turned += order[i] > order[j];
+// Whether more pairs run in another order than they are made in than in the same.
+bool are_mostly_turned(const std::vector<std::size_t>& order) {
+  std::int64_t more = 0;
+  for (auto one = order.begin(); one != order.end(); ++one) {
+    for (auto before = order.begin(); before != one; ++before) more += *before > *one ? 1 : -1;
   }
-  return static_cast<double>(turned) / static_cast<double>(pairs);
+  return more > 0;
 }
 
 Finding finding_for(const Call& wrap, const ClassDef& def, const std::vector<std::size_t>& order) {
@@ -99,7 +99,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     const ClassDef* def = wrap->arguments.front().value->type->class_def;
     if (def == nullptr || (!fixed.absent() && !fixed.is_false())) continue;
     const std::vector<std::size_t> order = order_of_uses(*def);
-    if (order.size() < kFewLayers || turned_share(order) <= 0.5) continue;
+    if (order.size() < kFewLayers || !are_mostly_turned(order)) continue;
     findings.push_back(finding_for(*wrap, *def, order));
   }
   return findings;

@@ -66,11 +66,7 @@ bool draws_at_random(const ClassDef& def) {
 
 bool is_split_by_rank(const Call& loader) {
   const auto has_word = [](std::string_view text) {
-    for (const std::string_view word :
-         {"rank", "shard", "world_size", "replicas", "replica_", "Iterable"}) {
-      if (text.find(word) != std::string_view::npos) return true;
-    }
-    return false;
+    return contains_any(text, {"rank", "shard", "world_size", "replicas", "replica_", "Iterable"});
   };
   if (has_word(loader.file->slice(loader.expr->range))) return true;
   const Expr* dataset = dataset_of(loader);
@@ -88,7 +84,6 @@ bool is_split_by_rank(const Call& loader) {
 // A sampler for several processes that some file makes; an import alone divides nothing.
 bool makes_distributed_sampler(const Program& program) {
   return std::ranges::any_of(program.files, [](const File* file) {
-    if (!has_text(*file, "Distributed")) return false;
     return std::ranges::any_of(file->calls, [](const Call* call) {
       return contains(call->method, "Sampler") && contains(call->method, "Distributed");
     });

@@ -174,7 +174,7 @@ std::vector<const Call*> wrapping_calls(const SourceFacts& facts) {
                             !call->name.starts_with("torch.") && !call->name.empty() &&
                             !call->name.starts_with("apex.") &&
                             call->argument("find_unused_parameters") != nullptr;
-      if (!is_other || std::ranges::find(calls, call) != calls.end()) continue;
+      if (!is_other) continue;
       const auto launched = launched_calls(facts, {call->name});
       if (std::ranges::find(launched, call) != launched.end()) calls.push_back(call);
     }

@@ -372,10 +372,9 @@ const Expr* zipped_inputs_of(const SourceFacts& facts, const ClassDef& def) {
   if (forward == nullptr) return nullptr;
   const Expr* found = nullptr;
   for_statements(forward->body, [&](const Statement& statement) {
-    if (statement.value == nullptr || found != nullptr) return;
     visit(statement.value, [&](const Expr& part) {
       if (found == nullptr) found = zipped_inputs(facts, def, part);
-      return found == nullptr;
+      return true;
     });
   });
   return found;

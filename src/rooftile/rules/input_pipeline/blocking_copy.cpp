@@ -246,12 +246,12 @@ bool is_whole_batch(const source::Expr& value) {
   if (loop == nullptr || loop->kind != source::StatementKind::for_) return false;
   const source::Expr* target = loop->target;
   const source::Expr* over = loop->value;
-  while (over != nullptr && over->call() != nullptr && over->call()->target == nullptr &&
+  while (over->call() != nullptr && over->call()->target == nullptr &&
          over->call()->name != "enumerate" && !over->call()->arguments.empty()) {
     over = over->call()->arguments.front().value;
   }
-  const bool counts = over != nullptr && over->call() != nullptr &&
-                      target->kind == source::ExprKind::tuple && target->children().size() == 2;
+  const bool counts = over->call() != nullptr && target->kind == source::ExprKind::tuple &&
+                      target->children().size() == 2;
   if (counts) target = target->children()[1];
   return target->kind == source::ExprKind::name && target->word() == value.word();
 }

@@ -85,7 +85,7 @@ const Call* early_read(const Call& copy, std::string_view variable) {
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
-    if (!mentions(*file, {"non_blocking"}) || !trains_on_gpu(facts, *file)) continue;
+    if (!trains_on_gpu(facts, *file)) continue;
     for (const Call* call : file->calls) {
       const std::string_view variable = filled_variable(facts, *call);
       if (variable.empty() || !is_reached_by_default(facts, *call)) continue;

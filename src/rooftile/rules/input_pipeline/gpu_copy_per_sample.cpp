@@ -44,7 +44,7 @@ using namespace source;
 // `settings["device"]` where each `x["device"] = device` of the program sets a GPU.
 bool is_kept_gpu(const SourceFacts& facts, const File& file, const Expr& item) {
   const auto is_key = [](const Expr* expr) {
-    return expr != nullptr && expr->kind == ExprKind::subscript && expr->children().size() == 2 &&
+    return expr->kind == ExprKind::subscript && expr->children().size() == 2 &&
            expr->children()[1]->kind == ExprKind::text;
   };
   if (!is_key(&item)) return false;
@@ -82,7 +82,7 @@ bool copies_to_gpu(const SourceFacts& facts, const Call& call) {
 
 // `enumerate(batch)`, `sorted(batch)`: the batch.
 const Expr* iterated(const Expr* over) {
-  while (over != nullptr && over->call() != nullptr && over->call()->target == nullptr &&
+  while (over->call() != nullptr && over->call()->target == nullptr &&
          !over->call()->arguments.empty() &&
          is_one_of(over->call()->name,
                    {"enumerate", "sorted", "reversed", "range", "len", "list", "tuple", "zip"})) {

@@ -34,7 +34,7 @@ time says what there is to gain.
 using namespace source;
 
 const Call* iterated_loader(const Call& call) {
-  if (call.name != "next" || call.arguments.empty()) return nullptr;
+  if (call.arguments.empty()) return nullptr;
   const Call* inner = call.arguments.front().value->call();
   if (inner == nullptr || inner->name != "iter" || inner->arguments.empty()) return nullptr;
   const Expr* loader = inner->arguments.front().value;

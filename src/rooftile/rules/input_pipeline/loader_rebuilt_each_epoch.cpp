@@ -166,7 +166,7 @@ bool depends_on_epoch(const Call& loader, const Making& making) {
 
 // A dataset that the loader's function makes itself is another one each time.
 bool is_made_beside(const Expr& dataset, const Call& loader) {
-  if (dataset.kind != ExprKind::name || loader.function == nullptr) return false;
+  if (dataset.kind != ExprKind::name) return false;
   if (dataset.binding() == nullptr) return sets_variable(loader.function->body, dataset.word());
   return dataset.binding()->function == loader.function &&
          dataset.binding()->kind == StatementKind::assignment;

@@ -93,16 +93,15 @@ bool is_made_again_and_again(const Call& loader) {
   constexpr int kMany = 2;
   if (count_loops(loader.statement) >= kMany) return true;
   const FunctionDef* maker = loader.function;
+  if (maker == nullptr) return false;
   // `self.loaders = self.make_loaders(data)` of the constructor
-  for (const Call* caller : maker == nullptr ? std::vector<const Call*>() : maker->callers) {
+  for (const Call* caller : maker->callers) {
     const FunctionDef* outer = caller->function;
     const bool is_own =
         outer != nullptr && outer->name == "__init__" && outer->class_def == maker->class_def;
     if (is_own) maker = outer;
-    if (is_own) break;
   }
-  return maker != nullptr && maker->name == "__init__" &&
-         std::ranges::any_of(maker->callers, [](const Call* caller) {
+  return maker->name == "__init__" && std::ranges::any_of(maker->callers, [](const Call* caller) {
            return count_loops(caller->statement) >= kMany;
          });
 }

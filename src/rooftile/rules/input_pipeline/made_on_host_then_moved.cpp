@@ -119,7 +119,6 @@ bool is_used_as_tensor(const Expr& name) {
   if (name.kind != ExprKind::name || function == nullptr) return false;
   bool is_used = false;
   for_statements(function->body, [&](const Statement& statement) {
-    if (is_used) return;
     for_own_expressions(statement, [&](const Expr* expr) {
       visit(expr, [&](const Expr& part) {
         const bool asks = part.kind == ExprKind::attribute &&

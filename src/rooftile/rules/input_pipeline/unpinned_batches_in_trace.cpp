@@ -21,7 +21,7 @@ constexpr double kAttained = 0.75;
 constexpr Bytes kSmall(65536);
 
 bool is_of_small_copies(const HostCopy& copy) {
-  return copy.count > 0 && copy.bytes < kSmall * static_cast<double>(copy.count);
+  return copy.bytes < kSmall * static_cast<double>(copy.count);
 }
 
 // Of the time in which the GPU only copies, what copies at that part of the link's rate save.

@@ -34,22 +34,19 @@ time says what there is to gain.
 
 using namespace source;
 
+bool is_in_epoch(const Statement* statement) {
+  for (; statement != nullptr; statement = statement->parent) {
+    if (statement->loop != nullptr && statement->loop->role == LoopRole::epoch) return true;
+  }
+  return false;
+}
+
 bool is_in_epochs(const SourceFacts& facts, const Call& loader) {
-  const auto loops = loops_over(facts, loader);
-  return std::any_of(loops.begin(), loops.end(), [&](const Loop* loop) {
-    for (const Statement* outer = loop->statement->parent; outer != nullptr;
-         outer = outer->parent) {
-      if (outer->loop != nullptr && outer->loop->role == LoopRole::epoch) return true;
-    }
-    const FunctionDef* function = loop->function;
-    return function != nullptr &&
-           std::any_of(function->callers.begin(), function->callers.end(), [](const Call* caller) {
-             for (const Statement* outer = caller->statement; outer != nullptr;
-                  outer = outer->parent) {
-               if (outer->loop != nullptr && outer->loop->role == LoopRole::epoch) return true;
-             }
-             return false;
-           });
+  return std::ranges::any_of(loops_over(facts, loader), [](const Loop* loop) {
+    return is_in_epoch(loop->statement->parent) ||
+           (loop->function != nullptr &&
+            std::ranges::any_of(loop->function->callers,
+                                [](const Call* caller) { return is_in_epoch(caller->statement); }));
   });
 }
 

@@ -277,11 +277,9 @@ bool is_used(const Expr& part) {
 // pass.
 bool is_function_of_step(const SourceFacts& facts, const Statement& start, const Statement& end) {
   const auto is_in_loop = [](const Statement& statement) {
-    for (const Statement* outer = &statement; outer != nullptr; outer = outer->parent) {
-      if (outer->kind == StatementKind::function) return false;
-      if (outer->loop != nullptr) return true;
-    }
-    return false;
+    const Statement* outer = &statement;
+    while (outer->kind != StatementKind::function && outer->loop == nullptr) outer = outer->parent;
+    return outer->loop != nullptr;
   };
   if (start.function == nullptr || end.function != start.function) return false;
   if (is_in_loop(start) || is_in_loop(end)) return false;
@@ -345,7 +343,7 @@ std::optional<Untimed> untimed_work(const SourceFacts& facts, const Expr& part,
 // Below the loop itself, not in an `if` or an inner loop of it.
 bool is_on_each_pass(const Statement& statement, const Statement& loop) {
   const Statement* outer = statement.parent;
-  while (outer != nullptr && outer->kind == StatementKind::with_) outer = outer->parent;
+  while (outer->kind == StatementKind::with_) outer = outer->parent;
   return outer == &loop;
 }
 
@@ -389,13 +387,13 @@ bool is_untimed_pass(const SourceFacts& facts, const Expr& part, const Statement
   }
   bool has_work = false;
   for (const IteratedCall& one : iteration_of(facts, loop.body).calls) {
-    const bool is_untimed = one.anchor != nullptr && is_outside(*one.anchor);
+    const bool is_untimed = is_outside(*one.anchor);
     const bool waits = waits_for_gpu(facts, *one.call) || waits_for_copy(facts, *one.call);
     if (!is_rarely(one) && !is_untimed && waits) return false;
     const bool is_work =
         one.call->name == "torch.nn.Module.__call__" || one.call->method == "backward";
-    const bool is_timed = one.anchor != nullptr && (one.anchor->range.begin < part.range.begin ||
-                                                    one.anchor->range.begin > again.range.begin);
+    const bool is_timed =
+        one.anchor->range.begin < part.range.begin || one.anchor->range.begin > again.range.begin;
     has_work = has_work || (is_work && is_timed && !is_rarely(one));
   }
   return has_work && is_used(part) && is_reached_by_default(facts, *part.statement);
@@ -435,7 +433,6 @@ Finding finding_for(const Expr& part, const Untimed& found) {
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
-    if (!mentions(*file, {"time", "timeit"})) continue;
     for (const Statement* statement : file->statements) {
       for_own_expressions(*statement, [&](const Expr* expr) {
         visit(expr, [&](const Expr& part) {

@@ -230,7 +230,7 @@ std::vector<Finding> check_operations(const RuleInput& input) {
   if (input.workload.graph == GraphKind::runtime || input.workload.mode == Mode::decode) return {};
   if (!runs_triton(input.device())) return {};
   const Runs runs = collect_runs(input);
-  if (runs.group.ops.empty() || runs.group.time_share < kMinToKnow) return {};
+  if (runs.group.time_share < kMinToKnow) return {};
   const TimeEstimate before = total_time(input, runs.group);
   const auto saving = estimate_saving(before, compiled_time(input, runs.group) * runs.kept_traffic);
   if (!is_gain(input, saving)) return {};

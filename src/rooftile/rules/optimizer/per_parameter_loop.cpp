@@ -234,18 +234,13 @@ bool may_be_numbers(const WeightList& list, const Statement& loop, const Stateme
   const bool is_open =
       is_table || is_one_of(last_name(list.shown), {"weights", "grads", "gradients"});
   if (list.call != nullptr || !is_open) return false;
-  bool is_tensor = false;
-  const auto look = [&](const Expr& part) {
+  return !any_part(operation, [&](const Expr& part) {
     const bool is_call = part.call() != nullptr && part.call()->receiver != nullptr;
-    is_tensor =
-        is_tensor || is_one_of(last_name(&part), {"grad", "data"}) ||
-        (is_call && (part.call()->method.ends_with("_") || part.call()->method == "norm")) ||
-        (is_table && (contains(last_name(&part), "grad") ||
-                      (is_call && part.call()->name.starts_with("torch."))));
-    return !is_tensor;
-  };
-  for_own_expressions(operation, [&](const Expr* expr) { visit(expr, look); });
-  return !is_tensor;
+    return is_one_of(last_name(&part), {"grad", "data"}) ||
+           (is_call && (part.call()->method.ends_with("_") || part.call()->method == "norm")) ||
+           (is_table && (contains(last_name(&part), "grad") ||
+                         (is_call && part.call()->name.starts_with("torch."))));
+  });
 }
 
 std::optional<Finding> judge(const SourceFacts& facts, const File& file, const Statement& loop) {
@@ -271,16 +266,12 @@ bool reduces_weight(const Expr& part, const Expr& comprehension) {
       !is_one_of(part.call()->method, {"sum", "norm", "mean", "square"})) {
     return false;
   }
-  bool is_of_weight = false;
-  for (const Expr* clause : comprehension.children()) {
-    if (clause->kind != ExprKind::for_clause) continue;
-    visit(clause->children()[0], [&](const Expr& target) {
-      is_of_weight =
-          is_of_weight || (target.kind == ExprKind::name && uses_variable(&part, target.word()));
-      return true;
-    });
-  }
-  return is_of_weight;
+  const auto is_weight = [&](const Expr& target) {
+    return target.kind == ExprKind::name && uses_variable(&part, target.word());
+  };
+  return std::ranges::any_of(comprehension.children(), [&](const Expr* clause) {
+    return clause->kind == ExprKind::for_clause && any_inside(clause->children()[0], is_weight);
+  });
 }
 
 // `[p.grad.norm() for p in params]`: a list of norms that a sum or stack then takes.
@@ -289,12 +280,11 @@ const Expr* norms_in(const Statement& statement, WeightList& list) {
   const auto look = [&](const Expr& part) {
     if (found != nullptr || part.kind == ExprKind::lambda) return false;
     if (part.kind != ExprKind::comprehension) return true;
-    bool works = false, reduces = false;
-    visit(part.children()[0], [&](const Expr& inner) {
-      reduces = reduces || reduces_weight(inner, part);
-      works = works || (inner.call() != nullptr && is_tensor_operation(inner) &&
-                        uses_name(&inner, {"grad", "data"}));
-      return !works;
+    const bool reduces = any_inside(part.children()[0],
+                                    [&](const Expr& inner) { return reduces_weight(inner, part); });
+    bool works = any_inside(part.children()[0], [](const Expr& inner) {
+      return inner.call() != nullptr && is_tensor_operation(inner) &&
+             uses_name(&inner, {"grad", "data"});
     });
     for (const Expr* clause : part.children()) {
       const bool is_loop = clause->kind == ExprKind::for_clause && clause->children().size() == 2;

@@ -58,22 +58,9 @@ bool chooses_dtype(const Expr& part) {
          method == "is_autocast_enabled";
 }
 
-struct Body {
-  bool multiplies = false, chooses = false;
-};
-
-Body read_body(const FunctionDef& function) {
-  Body body;
-  for_statements(function.body, [&](const Statement& statement) {
-    for_own_expressions(statement, [&](const Expr* expr) {
-      visit(expr, [&](const Expr& part) {
-        body.multiplies = body.multiplies || is_matrix_product(part);
-        body.chooses = body.chooses || chooses_dtype(part);
-        return true;
-      });
-    });
-  });
-  return body;
+bool has_inside(const FunctionDef& function, bool (*test)(const Expr&)) {
+  return any_statement(function.body,
+                       [&](const Statement& statement) { return any_part(statement, test); });
 }
 
 bool is_prepared(const ClassDef& def) {
@@ -115,8 +102,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
     for (const ClassDef* def : file->classes) {
       const FunctionDef* forward = def->is_autograd_function ? def->method("forward") : nullptr;
       if (forward == nullptr || is_prepared(*def) || !is_applied(facts, *def)) continue;
-      const Body body = read_body(*forward);
-      if (!body.multiplies || body.chooses) continue;
+      if (!has_inside(*forward, is_matrix_product) || has_inside(*forward, chooses_dtype)) continue;
       const Call* autocast = gpu_autocast(facts, *file);
       if (autocast == nullptr) continue;
       Finding finding = finding_at(

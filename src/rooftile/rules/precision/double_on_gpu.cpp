@@ -62,9 +62,9 @@ bool makes_default_double(const SourceFacts& facts, const Call& call) {
 bool is_explained(const Call& call) {
   const std::string_view text = call.file->text;
   const std::size_t end = std::min(text.find('\n', call.close_paren), text.size());
-  std::size_t begin = text.rfind('\n', call.expr->range.begin);
-  begin = begin == std::string_view::npos || begin == 0 ? 0 : text.rfind('\n', begin - 1);
-  if (begin == std::string_view::npos) begin = 0;
+  std::string_view before = text.substr(0, call.expr->range.begin);
+  before = before.substr(0, before.rfind('\n'));
+  const std::size_t begin = before.rfind('\n') + 1;  // 0 in the first two lines
   const std::string_view around = text.substr(begin, end - begin);
   const std::size_t comment = around.find('#');
   if (comment == std::string_view::npos) return false;

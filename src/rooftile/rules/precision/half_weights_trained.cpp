@@ -44,7 +44,7 @@ const Expr* trained_module(const Expr* parameters) {
         part.call() != nullptr && part.call()->receiver != nullptr &&
         (part.call()->method == "parameters" || part.call()->method == "named_parameters");
     if (is_one && found == nullptr) found = part.call()->receiver;
-    return found == nullptr;
+    return true;
   });
   return found;
 }

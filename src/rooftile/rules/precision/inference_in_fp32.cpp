@@ -35,8 +35,8 @@ From a script alone nothing is estimated; `rooftile check` on a trace of the pro
 ## When not to
 - Programs that train: `precision/amp-off` and `precision/eval-without-autocast` speak of those.
 - Scripts that by their name measure a network, `test.py`, `eval.py`, `benchmark.py`: information.
-- Small networks, which wait for data or launches, and networks that are not seen as a whole.
-- Scientific code that needs fp32.
+- Small networks, which wait for data or launches, and networks of which nothing is seen.
+- Scientific code that needs fp32, and Fréchet distances (FID), which are compared with those of others.
 - Depthwise convolutions, Fourier transforms, inverted matrices, extensions: information, with the reason.
 
 ## Evidence
@@ -104,7 +104,8 @@ std::vector<Finding> find(const SourceFacts& facts) {
   for (const Program& program : facts.programs) {
     if (!program.infers_on_gpu || chooses_precision(facts, program)) continue;
     if (is_tutorial(facts, program) || is_numerically_strict(facts, program)) continue;
-    if (is_reinforcement_learning(program)) continue;
+    // A distance between distributions is compared with published ones, which are of fp32.
+    if (is_reinforcement_learning(program) || mentions(program, {"fid", "FID"})) continue;
     const auto inference = inference_of(facts, program);
     if (!inference) continue;
     const bool is_new = std::ranges::none_of(findings, [&](const Finding& other) {

@@ -38,12 +38,9 @@ Nothing is saved: the rule is about a wrong result, which costs the whole run.
 using namespace source;
 
 bool is_scaled(const Expr* outputs) {
-  bool found = false;
-  visit(resolved(outputs), [&](const Expr& part) {
-    if (part.call() != nullptr && part.call()->method == "scale") found = true;
-    return !found;
+  return any_inside(resolved(outputs), [](const Expr& part) {
+    return part.call() != nullptr && part.call()->method == "scale";
   });
-  return found;
 }
 
 bool is_outside_mixed_precision(const SourceFacts& facts, const Call& call) {

@@ -46,20 +46,19 @@ const Expr* stepped_after(const ScaledPass& pass, std::size_t i) {
   return nullptr;
 }
 
-Fix fix_for(const Call& clip, const ScalingEvent& backward, const Expr* optimizer) {
+Fix fix_for(const Call& clip, const ScalingEvent& backward, const Expr& optimizer) {
   const File& file = *backward.at->call->file;
+  const File& stepped_in = *optimizer.statement->file;
   const std::string scaler = code_text(file, backward.scaler);
-  const std::string stepped =
-      optimizer != nullptr ? code_text(*optimizer->statement->file, optimizer) : "optimizer";
+  const std::string stepped = code_text(stepped_in, &optimizer);
   Fix fix{fmt::format("Call {}.unscale_({}) before clipping, so that the threshold meets gradients "
                       "without the scale",
                       scaler, stepped),
           Exactness::changes_numerics};
-  const bool is_in_scope = optimizer != nullptr &&
-                           optimizer->statement->function == clip.function &&
+  const bool is_in_scope = optimizer.statement->function == clip.function &&
                            backward.at->call->function == clip.function;
   if (!is_in_scope || backward.scaler == nullptr) return fix;
-  const std::string_view steps = whole_code(*optimizer->statement->file, optimizer);
+  const std::string_view steps = whole_code(stepped_in, &optimizer);
   add_edit(
       insert_line_before(*clip.statement,
                          fmt::format("{}.unscale_({})", whole_code(file, backward.scaler), steps)),
@@ -83,7 +82,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
           fmt::format("{} sees gradients that {} has multiplied, by 65536 at first: the threshold "
                       "cuts nearly every step",
                       clip.method, code_text(*backward->at->call->file, backward->scaler)),
-          fix_for(clip, *backward, optimizer));
+          fix_for(clip, *backward, *optimizer));
       finding.evidence = {
           Evidence::found(fmt::format("scaled backward at {}, no unscale_ on the way here",
                                       place_text(*backward->at->call, *clip.file))),

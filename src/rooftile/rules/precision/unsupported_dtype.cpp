@@ -186,7 +186,7 @@ std::vector<Finding> check_operations(const RuleInput& input) {
     return {};
   }
   const Choice choice = choose(input);
-  if (choice.groups.empty() || choice.share < threshold::kReported) return {};
+  if (choice.share < threshold::kReported) return {};
   if (!choice.is_refused && !is_gain(input, choice.saving)) return {};
   Finding finding =
       finding_at_groups(input, choice.groups, describe(input, choice), propose(input, choice),

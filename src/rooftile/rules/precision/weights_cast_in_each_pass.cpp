@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "rooftile/analysis/trace/measured_workload.h"
 #include "rooftile/rules/thresholds.h"
 #include "rooftile/rules/trace_finding.h"
@@ -41,12 +39,11 @@ constexpr double kMinShare = threshold::kShowsInARun;  // of the window
 
 std::vector<TraceCase> judge(const TraceSummary& trace) {
   const WeightCasts& casts = trace.weight_casts;
-  if (casts.count == 0 || trains(trace)) return {};
+  if (trains(trace)) return {};
   // Where the host is late, its own time for the casts counts as well.
   Range<Seconds> gain = gain_of_kernel_time(trace, {0.5 * casts.time, casts.time, casts.time});
   if (is_host_bound(trace)) {
-    gain = gain + Range<Seconds>{Seconds(0), 0.5 * casts.host_time, casts.host_time};
-    gain = {gain.low, std::min(gain.expected, trace.time.span), gain.high};
+    gain += Range<Seconds>{Seconds(0), 0.5 * casts.host_time, casts.host_time};
   }
   if (gain.expected < kMinShare * trace.time.span) return {};
   Finding finding = about_site(

@@ -17,18 +17,15 @@ const Call* made_by(const Call& call) { return call.expr->children()[0]->type->m
 
 // x[t], x[:, t] or x[t:t + 1], not a longer piece.
 bool is_one_step(const Expr& input) {
-  bool is_piece = false;
-  visit(&input, [&](const Expr& part) {
-    if (part.kind != ExprKind::slice || part.children().size() != 2) return !is_piece;
+  return !any_inside(&input, [](const Expr& part) {
+    if (part.kind != ExprKind::slice || part.children().size() != 2) return false;
     const Expr* start = part.children()[0];
     const Expr* stop = part.children()[1];
     const bool is_next = stop->kind == ExprKind::binary && stop->word() == "+" &&
                          stop->children()[0]->word() == start->word() &&
                          stop->children()[1]->word() == "1";
-    is_piece = is_piece || !is_next;
-    return !is_piece;
+    return !is_next;
   });
-  return !is_piece;
 }
 
 // The state is what the cell gave a step before, and nothing else sets it: no norm, no zoneout.

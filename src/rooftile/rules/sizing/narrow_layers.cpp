@@ -54,7 +54,7 @@ Op with_double_width(const Op& op) {
 std::optional<Finding> judge(const RuleInput& input, const LayerGroup& group) {
   const std::optional<Seconds> now = time_of(input, group);
   const auto saving = saving_if_all(input, group, with_double_width);
-  if (!now || !saving || *now <= Seconds(0)) return std::nullopt;
+  if (!now || !saving) return std::nullopt;
   const double growth = 1 - saving->expected / *now;
   if (growth >= kCheap) return std::nullopt;
   const auto& gemm = std::get<Gemm>(input.workload.ops[group.ops.front()].body);

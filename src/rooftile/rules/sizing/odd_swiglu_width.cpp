@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <vector>
 
 #include "rooftile/analysis/alignment.h"
 #include "rooftile/analysis/gemm_dims.h"
@@ -107,13 +108,15 @@ struct Option {
 };
 
 Option best_option(const RuleInput& input, const Mlp& mlp, std::int64_t width) {
-  Option best{round_up(width, kStep), saving_at(input, mlp, width, round_up(width, kStep))};
+  const std::int64_t next = round_up(width, kStep);
+  std::vector<Option> options;
   for (const std::int64_t to :
-       {round_up(width, kStep) - kStep, round_up(width, 2 * kStep), round_up(width, 4 * kStep)}) {
-    const auto saving = saving_at(input, mlp, width, to);
-    if (saving && best.saving && saving->expected > best.saving->expected) best = {to, saving};
+       {next, next - kStep, round_up(width, 2 * kStep), round_up(width, 4 * kStep)}) {
+    options.push_back({to, saving_at(input, mlp, width, to)});
   }
-  return best;
+  return *std::ranges::max_element(options, {}, [](const Option& option) {
+    return option.saving.value_or(Range<Seconds>{}).expected;
+  });
 }
 
 std::vector<Finding> check_operations(const RuleInput& input) {

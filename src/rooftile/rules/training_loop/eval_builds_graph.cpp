@@ -142,7 +142,6 @@ bool is_marked(const Loop& loop) {
 // Behind a return or raise of its block, or of one around it.
 bool is_never_reached(const Statement& loop) {
   for (const Statement* at = &loop; at != nullptr; at = at->parent) {
-    if (at->kind == StatementKind::function) return false;
     for (const Statement* earlier : before(*at)) {
       if (earlier->kind == StatementKind::return_ || earlier->kind == StatementKind::raise_) {
         return true;

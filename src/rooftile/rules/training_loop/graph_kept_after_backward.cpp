@@ -56,19 +56,18 @@ bool has_later_backward(const Iteration& iteration, std::size_t at) {
 }
 
 // In a loop inside the pass the same call runs again.
-bool is_repeated(const Call& call, const Loop* loop) {
+bool is_repeated(const Call& call, const Loop& loop) {
   for (const Statement* outer = call.statement; outer != nullptr; outer = outer->parent) {
-    if (loop != nullptr && outer == loop->statement) return false;
+    if (outer == loop.statement) return false;
     if (outer->kind == StatementKind::for_ || outer->kind == StatementKind::while_) return true;
   }
   return false;
 }
 
 // Tensors with a graph that come from before the loop, or are carried from pass to pass.
-bool carries_graph(const Loop* loop) {
-  if (loop == nullptr) return true;
+bool carries_graph(const Loop& loop) {
   bool carries = false;
-  for_statements(loop->statement->body, [&](const Statement& statement) {
+  for_statements(loop.statement->body, [&](const Statement& statement) {
     for_own_expressions(statement, [&](const Expr* expr) {
       visit(expr, [&](const Expr& part) {
         if (part.kind != ExprKind::name) return true;
@@ -78,7 +77,7 @@ bool carries_graph(const Loop* loop) {
         }
         const bool has_graph = part.type->is(TypeKind::tensor) && part.type->requires_grad &&
                                part.binding() != nullptr;
-        if (has_graph && !is_within(*part.binding(), *loop->statement)) carries = true;
+        if (has_graph && !is_within(*part.binding(), *loop.statement)) carries = true;
         return true;
       });
     });
@@ -90,12 +89,12 @@ std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   std::unordered_set<const Call*> seen;
   for (const Iteration& iteration : training_iterations(facts)) {
-    if (!trains_on_gpu(facts, *iteration.file)) continue;
+    if (iteration.loop == nullptr || !trains_on_gpu(facts, *iteration.file)) continue;
     for (std::size_t i = 0; i < iteration.calls.size(); ++i) {
       const Call& call = *iteration.calls[i].call;
       const Argument* argument = call.method == "backward" ? keeps_graph(facts, call) : nullptr;
       if (argument == nullptr || has_later_backward(iteration, i)) continue;
-      if (is_repeated(call, iteration.loop) || carries_graph(iteration.loop)) continue;
+      if (is_repeated(call, *iteration.loop) || carries_graph(*iteration.loop)) continue;
       if (!seen.insert(&call).second) continue;
       Fix fix{fmt::format("Remove {}=True", argument->name), Exactness::bit_exact};
       add_edit(remove_argument(call, *argument), fix);

@@ -58,15 +58,15 @@ std::vector<std::string_view> backward_names(const Iteration& iteration) {
         names.push_back(part.word());
         // What the loss is a sum of takes part in backward as well.
         const Expr* made = resolved(&part);
-        if (made != &part && made->kind == ExprKind::binary) {
-          visit(made, [&](const Expr& inner) {
-            // One factor of a product may be a number.
-            const bool is_factor = inner.parent != nullptr && inner.parent->word() == "*";
-            const bool counts = !is_factor || names_a_loss(inner.word());
-            if (inner.kind == ExprKind::name && counts) names.push_back(inner.word());
-            return inner.kind != ExprKind::call;
-          });
-        }
+        if (made->kind != ExprKind::binary) return true;
+        visit(made, [&](const Expr& inner) {
+          // One factor of a product may be a number.
+          if (inner.kind == ExprKind::name &&
+              (inner.parent->word() != "*" || names_a_loss(inner.word()))) {
+            names.push_back(inner.word());
+          }
+          return inner.kind != ExprKind::call;
+        });
         return true;
       });
     };
@@ -87,13 +87,10 @@ bool is_detached(const Expr& part) {
                                [](const Expr* side) { return is_detached(*side); }) &&
            std::ranges::none_of(part.children(), has_graph);
   }
-  if (part.call() == nullptr) return false;
-  for (const std::string_view name :
-       {"item", "detach", "detach_", "float", "int", "numpy", "tolist", "no_grad", "cpu_item",
-        "reduce_tensor", "len", "round", "str"}) {
-    if (part.call()->method == name) return true;
-  }
-  return false;
+  return part.call() != nullptr &&
+         is_one_of(part.call()->method,
+                   {"item", "detach", "detach_", "float", "int", "numpy", "tolist", "no_grad",
+                    "cpu_item", "reduce_tensor", "len", "round", "str"});
 }
 
 // Whether the variable is what an own function returns detached: `loss, n = step(batch)` with
@@ -138,8 +135,7 @@ const Expr* value_set(const Statement& statement, std::string_view name) {
 bool is_number_by_now(const Expr& name) {
   constexpr int kMaxStatements = 64;
   int left = kMaxStatements;
-  for (const Statement* at = name.statement;
-       at != nullptr && at->function_def == nullptr && at->loop == nullptr; at = at->parent) {
+  for (const Statement* at = name.statement; at->loop == nullptr; at = at->parent) {
     for (std::size_t i = at->index; i > 0 && left > 0; --i, --left) {
       const Statement& before = *at->block[i - 1];
       if (const Expr* value = value_set(before, name.word())) return is_detached(*value);
@@ -192,9 +188,8 @@ const Expr* attached_name(const SourceFacts& facts, const Expr* value,
     const bool is_loss = std::find(losses.begin(), losses.end(), word) != losses.end();
     const bool has_graph = part.type->requires_grad && names_a_loss(word);
     const bool is_number = part.type->is(TypeKind::number) || part.type->is(TypeKind::container);
-    const Expr* made = resolved(&part);
-    const bool is_cut = (made != nullptr && made != &part && is_detached(*made)) ||
-                        is_returned_detached(part) || is_number_by_now(part);
+    const bool is_cut =
+        is_detached(*resolved(&part)) || is_returned_detached(part) || is_number_by_now(part);
     if ((is_loss || has_graph) && !is_number && !is_cut) found = &part;
     return false;
   });
@@ -216,8 +211,7 @@ std::size_t added_parameter(std::span<const Parameter> parameters, const Expr* s
 }
 
 bool is_own_attribute(const Expr* target) {
-  return target != nullptr && target->kind == ExprKind::attribute &&
-         target->children()[0]->word() == "self";
+  return target->kind == ExprKind::attribute && target->children()[0]->word() == "self";
 }
 
 // `self.v = (self.v * self.n + x) / (self.n + 1)`, a mean that goes on.
@@ -253,34 +247,40 @@ struct Sum {
   const Expr* value = nullptr;
 };
 
-Sum sum_of(const SourceFacts& facts, const Statement& statement) {
-  if (statement.kind == StatementKind::assignment && statement.word == "+=") {
-    return {statement.target, statement.value};
-  }
-  const bool is_set = statement.kind == StatementKind::assignment && statement.word == "=";
-  // `sum = total + loss; total = sum`
-  const Expr* value = statement.value;
-  if (is_set && value != nullptr) value = &script::written(facts, *value);
-  if (is_set && value != nullptr && value->kind == ExprKind::binary && value->word() == "+") {
-    for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
-      const bool is_same = !root_name(statement.target).empty() &&
-                           root_name(value->children()[side]) == root_name(statement.target);
-      if (is_same) return {statement.target, value->children()[1 - side]};
-    }
-  }
-  const bool appends = statement.kind == StatementKind::expression && value != nullptr &&
-                       value->call() != nullptr && value->call()->method == "append" &&
-                       value->call()->arguments.size() == 1 &&
-                       !value->call()->receiver_type().is(TypeKind::host_object);
-  if (appends) return {value->call()->receiver, value->call()->arguments.front().value};
-  const Call* call =
-      statement.kind == StatementKind::expression && value != nullptr ? value->call() : nullptr;
-  if (call == nullptr || call->receiver == nullptr || call->target == nullptr) return {};
-  const std::size_t place = summed_parameter(*call->target);
-  if (place >= call->target->parameters.size()) return {};
+// `sum = total + loss; total = sum`
+Sum sum_set(const SourceFacts& facts, const Statement& statement) {
+  const Expr& value = script::written(facts, *statement.value);
+  if (value.kind != ExprKind::binary || value.word() != "+") return {};
+  const std::string_view total = root_name(statement.target);
+  const Expr* first = value.children()[0];
+  const Expr* second = value.children()[1];
+  if (root_name(first) == total) return {statement.target, second};
+  return root_name(second) == total ? Sum{statement.target, first} : Sum{};
+}
+
+// `totals.append(loss)`, `meter.update(loss)`
+Sum sum_of_call(const Call& call) {
+  if (call.receiver == nullptr) return {};
+  const bool appends = call.method == "append" && call.arguments.size() == 1 &&
+                       !call.receiver_type().is(TypeKind::host_object);
+  if (appends) return {call.receiver, call.arguments.front().value};
+  if (call.target == nullptr) return {};
+  const std::size_t place = summed_parameter(*call.target);
+  if (place >= call.target->parameters.size()) return {};
   const Argument* given =
-      call->argument(call->target->parameters[place].name, static_cast<int>(place) - 1);
-  return given == nullptr ? Sum{} : Sum{call->receiver, given->value};
+      call.argument(call.target->parameters[place].name, static_cast<int>(place) - 1);
+  return given == nullptr ? Sum{} : Sum{call.receiver, given->value};
+}
+
+Sum sum_of(const SourceFacts& facts, const Statement& statement) {
+  if (statement.value == nullptr) return {};
+  if (statement.kind == StatementKind::assignment) {
+    if (statement.word == "+=") return {statement.target, statement.value};
+    return statement.word == "=" ? sum_set(facts, statement) : Sum{};
+  }
+  const Call* call =
+      statement.kind == StatementKind::expression ? statement.value->call() : nullptr;
+  return call == nullptr ? Sum{} : sum_of_call(*call);
 }
 
 Fix fix_for(const File& file, const Expr& loss) {

@@ -76,7 +76,7 @@ bool is_for_profiling(const File& file) {
 std::vector<Finding> profiled_steps(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
-    if (!mentions(*file, {"profile", "profiler", "emit_nvtx"}) || is_for_profiling(*file)) continue;
+    if (is_for_profiling(*file)) continue;
     for (const Statement* statement : file->statements) {
       const bool is_with = statement->kind == StatementKind::with_ && !statement->items.empty();
       const Expr* manager = is_with ? statement->items.front().context : nullptr;

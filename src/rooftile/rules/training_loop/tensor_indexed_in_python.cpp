@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rooftile/analysis/source/program_queries.h"
+#include "rooftile/analysis/source/running_totals.h"
 #include "rooftile/rules/source_finding.h"
 #include "rooftile/script/reach/reach.h"
 
@@ -40,7 +41,7 @@ constexpr std::int64_t kMany = 10;  // passes
 
 // `range(x.size(0))`, `range(len(x))`, or a literal range of many passes.
 bool is_long_range(const SourceFacts& facts, const Expr* iterable) {
-  const Call* call = iterable == nullptr ? nullptr : iterable->call();
+  const Call* call = iterable->call();
   if (call == nullptr || call->method != "range" || call->arguments.empty()) return false;
   const Expr* end =
       call->arguments.size() == 1 ? call->arguments.front().value : call->arguments[1].value;
@@ -83,12 +84,7 @@ bool is_element_wise(const Statement& loop) {
       });
     });
     // A pass that reads what another one wrote cannot be taken out of the loop.
-    const std::string_view target = statement.target == nullptr
-                                        ? std::string_view()
-                                        : last_name(statement.target->kind == ExprKind::subscript
-                                                        ? statement.target->children().front()
-                                                        : statement.target);
-    if (!target.empty() && uses_variable(statement.value, target)) only = false;
+    if (uses_variable(statement.value, root_name(statement.target))) only = false;
   });
   return only;
 }
@@ -128,7 +124,7 @@ std::optional<Finding> judge(const SourceFacts& facts, const File& file, const S
 std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   for (const auto& file : facts.files) {
-    if (!mentions(*file, {"range"}) || !trains_on_gpu(facts, *file)) continue;
+    if (!trains_on_gpu(facts, *file)) continue;
     for (const Statement* loop : file->statements) {
       if (auto finding = judge(facts, *file, *loop)) findings.push_back(std::move(*finding));
     }

@@ -146,9 +146,7 @@ std::vector<Finding> find(const SourceFacts& facts) {
   std::vector<Finding> findings;
   check_arguments(facts, findings);
   for (const auto& file : facts.files) {
-    if (mentions(*file, {"zero_"}) && trains_on_gpu(facts, *file)) {
-      check_loops(facts, *file, findings);
-    }
+    if (trains_on_gpu(facts, *file)) check_loops(facts, *file, findings);
   }
   return findings;
 }

@@ -56,7 +56,6 @@ Finding describe(const TraceSummary& trace, const RangeUse& range) {
                   range.name, count_text(trace, range.kernels, "fill"), more,
                   cost_text(trace, time)),
       kFix, gain);
-  finding.location.node = range.name;
   finding.count = range.kernels;
   finding.evidence = {Evidence::measured(
       fmt::format("{} of fills; the GPU idles for {} while they are launched",
@@ -88,7 +87,6 @@ Finding describe_additions(const TraceSummary& trace, const RangeUse& added) {
   const bool trains = std::ranges::any_of(
       trace.ranges, [](const RangeUse& range) { return range.name.starts_with("Optimizer.step"); });
   if (!trains) finding.own_level = Level::info;
-  finding.location.node = added.name;
   finding.count = added.kernels;
   return finding;
 }

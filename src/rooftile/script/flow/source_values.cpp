@@ -34,7 +34,6 @@ namespace source {
 
 Value SourceFacts::value(const Expr* expr) const {
   Value value;
-  value.found = expr;
   if (expr != nullptr) value = script::literal_constant(*expr);
   if (expr != nullptr && !value.known()) {
     const Value* only = script::flow_of(*this).value(*this, *expr).only();

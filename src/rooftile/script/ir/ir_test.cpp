@@ -7,6 +7,7 @@
 
 #include "rooftile/readers/python/read_python.h"
 #include "rooftile/script/ir/lower.h"
+#include "tests/support/golden.h"
 #include "tests/support/ir_text.h"
 
 namespace rooftile::script {
@@ -308,6 +309,158 @@ TEST(Ir, ExpressionsHaveTheirValues) {
     ++found;
   }
   EXPECT_EQ(found, 7U);
+}
+
+// Each form of statement and expression, also those that kLong lacks.
+constexpr const char* kForms = R"(
+import a.b, c as d
+from e import f as g, h
+from i import *
+k = m = {1, n}, {"x": 1, **o}, [*p], (q,), ..., None, True, 1.5, b"z", -r, not s, t[1:2, ::u]
+v: int
+w: float = x if y else z
+a1, (b1, *c1), [d1] = e1
+f1.g1 = h1[i1] = j1
+k1[l1].m1 += n1
+o1 @= p1
+q1 = r1 and s1 and t1 or u1
+v1 = w1 < x1 <= y1, z1 in a2, b2 is not c2
+del d2, (e2, f2), g2.h2, i2[j2]
+assert k2, l2
+print(f"{m2} {n2!r:>{o2}}", *p2, q2=r2, **s2)
+t2 = [u2 for v2 in w2 if x2 if y2 for (z2, *a3) in b3]
+c3 = {d3 for d3 in e3}, {f3: g3 for f3, g3 in h3}, (i3 async for i3 in j3)
+k3 = [[l3 for l3 in m3] for m3 in n3]
+o3 = lambda p3, *q3, r3=s3, **t3: (u3 := p3) + v3
+(w3)
+
+def x3(y3: z3, /, a4=b4, *c4, d4: e4 = f4, **g4) -> h4:
+    global i4, j4
+    i4 = j4
+    def k4():
+        nonlocal y3
+        y3 = yield
+        y3 = yield l4
+        yield from m4
+        return
+    if n4:
+        return o4
+    elif p4:
+        raise q4 from r4
+    else:
+        pass
+    return k4
+
+@s4.t4
+@u4(v4)
+class W4(X4, y4=z4):
+    a5 = b5
+    c5 = a5
+    @property
+    def d5(self): return self.a5
+    async def e5(self):
+        async with f5(), g5 as (h5, i5):
+            await j5
+        async for k5 in l5:
+            break
+        else:
+            m5 = 1
+        return m5
+
+for n5, o5.p5 in q5:
+    if r5:
+        continue
+    if s5:
+        break
+    t5 = n5
+else:
+    t5 = u5
+for v5[w5] in x5: pass
+while y5:
+    z5 = z5 + 1
+    if a6: continue
+    if b6: break
+    raise c6
+else:
+    z5 = 0
+while True:
+    pass
+d6 = unreached
+)";
+
+constexpr const char* kRaised = R"(
+def a():
+    try:
+        b = 1
+        raise c
+        b = 2
+    except d:
+        e = b
+    except (f, g) as h:
+        e = h
+        raise
+    except:
+        return b
+    else:
+        e = 3
+    finally:
+        i = e
+    return i
+
+def j():
+    try:
+        try:
+            k = 1
+            if l: return k
+        finally:
+            k = 2
+    except m:
+        k = 3
+    with n as o, p() as q.r:
+        o = 4
+    return k, o
+
+def s():
+    for t in u:
+        try:
+            v = t
+            continue
+        except w:
+            break
+        finally:
+            v = 5
+    return v
+
+def x(y):
+    match y:
+        case 1 | 2: z = y
+        case A(b=c1, d=[e1, *f1]) if c1 > 2:
+            z = c1
+        case {"k": v1, **w1}:
+            return v1
+        case _:
+            raise z
+    return z
+
+def g1():
+    return 1
+    h1 = 2
+    return h1
+
+def i1():
+    break
+    continue
+)";
+
+TEST(Ir, OfWholeScriptsIsAsInTheGoldens) {
+  for (const auto& [name, script] :
+       {std::pair("long", kLong), std::pair("forms", kForms), std::pair("raised", kRaised)}) {
+    const SourceFacts facts = facts_of(script);
+    Unit unit(*facts.files.front());
+    std::string text;
+    for (const Function* function : unit.all()) text += ir_text(*function);
+    expect_golden(std::string(ROOFTILE_ROOT) + "/tests/golden/ir/" + name + ".txt", text);
+  }
 }
 
 // Long functions cost neither stack nor a time that grows faster than they do.

@@ -141,6 +141,8 @@ TEST(Reach, KnowsMethodsThatAreOverridden) {
   EXPECT_TRUE(ways(classes + "Derived()\n").empty());
   EXPECT_FALSE(ways(classes + by_name).empty());
   EXPECT_TRUE(ways(classes + by_name + "Derived()\n").empty());
+  const std::string plain = "class Plain(Base):\n  pass\n";
+  EXPECT_FALSE(ways(classes + plain + by_name + "Derived()\n").empty());
 }
 
 struct KeptCase {
@@ -155,11 +157,19 @@ struct KeptCase {
 TEST(Reach, KnowsWhatAConstructorKeeps) {
   const char* const reset = "  def reset(self):\n    self.rate = 3\n";
   const KeptCase cases[] = {
-      {"0.1", "is None", "", "", true},      {"0.1", "is None", "x", "", true},
-      {"1", "is None", "x", "", true},       {"0.1", "is not None", "x", "", false},
-      {"0.1", "is None", "None", "", false}, {"'a'", "is None", "x", "", false},
-      {"None", "is None", "x", "", false},   {"0.1", "> 3", "x", "", false},
+      {"0.1", "is None", "", "", true},
+      {"0.1", "is None", "x", "", true},
+      {"1", "is None", "x", "", true},
+      {"0.1", "is not None", "x", "", false},
+      {"0.1", "is None", "None", "", false},
+      {"'a'", "is None", "x", "", false},
+      {"None", "is None", "x", "", false},
+      {"0.1", "> 3", "x", "", false},
       {"0.1", "is None", "x", reset, false},
+      {"0.1", "is None", "x).cuda()\nlast = Norm(", "", true},
+      {"0.1", "is None", "x).cuda()\nlast = Norm(None", "", false},
+      {"0.1", "is None", "x).cuda()\nlast = Norm(rate=None", "", false},
+      {"0.1", "is None", "x).cuda()\nlast = Norm(rate=3", "", true},
   };
   for (const auto& [usual, test, given, more, is_off] : cases) {
     const std::string norm =
@@ -170,6 +180,39 @@ TEST(Reach, KnowsWhatAConstructorKeeps) {
     const Ways ways = ways_to_mark(facts_of("    norm(x)\n", norm));
     ASSERT_EQ(ways.size(), 1U) << norm;
     EXPECT_EQ(ways.front().is_off_by_default, is_off) << norm;
+  }
+}
+
+// `net(x, stage=config.stage)` of what `wrap` gives may call the forward of any module, with
+// another stage than its default; a text picks one of several ways.
+TEST(Reach, KeywordsOfCallsThatAreNotFollowedReplaceDefaultsOfForward) {
+  const SourceFacts facts =
+      facts_of("    net(x, stage=config.stage)\n    other.encode(x, stage=config.stage)\n",
+               R"(
+class Net(torch.nn.Module):
+    def forward(self, x, stage=2, kind=2):
+        if stage == 1:
+            mark0()
+        if stage == 2:
+            mark1()
+        if stage == 'b':
+            mark2()
+        if kind == 1:
+            mark3()
+
+    def encode(self, x, stage=2):
+        if stage == 1:
+            mark4()
+
+net = wrap(Net().cuda())
+)");
+  const bool is_off[] = {false, false, true, true, true};
+  for (std::size_t i = 0; i < std::size(is_off); ++i) {
+    const auto& calls = facts.method_calls("mark" + std::to_string(i));
+    ASSERT_EQ(calls.size(), 1U);
+    const Ways& ways = ways_to(facts, *calls.front());
+    ASSERT_EQ(ways.size(), 1U) << i;
+    EXPECT_EQ(ways.front().is_off_by_default, is_off[i]) << i;
   }
 }
 
@@ -234,13 +277,15 @@ x.ndim == 4 and x.size(1) == 3; not key not in cache; time.time() < end;
 time.perf_counter() <= end; time.monotonic() < end; not time.time() < end; 'aux' in outputs;
 'aux' in batch; 'aux' in preds; 'aux' in inputs; 'aux' in extras; not 'aux' in outputs;
 p.requires_grad; global_step > warmup; global_step >= warmup; n_iter > warmup; epoch_no > 3;
-len(memory) > batch_size; use_gpu; use_cuda; world_size > 1; distributed; use_ddp;)"},
+len(memory) > batch_size; use_gpu; use_cuda; world_size > 1; distributed; use_ddp;
+a or (rank % 100 == 0 and b); a or (b and local_rank % 100 == 0);)"},
     {"few, for good",
      R"(
 step % 10 == 0; step % 0 == 0; step % n == 0; not step % 100; 0 == step % 100; step % 100 is 0;
 step == 0; step < 3; i == 3; it == 3; idx == 3; n_batch == 3; count == 3; step + 1 == 3;
 batch_idx == 0; batch_i == 1; epoch == 0; iteration == 0; step % 100 == 0 or step == last;
-(n > 0 and step % 100 == 0) or step == 1; global_step < warmup;)"},
+(n > 0 and step % 100 == 0) or step == 1; a or (step % 100 == 0 and b);
+global_step < warmup;)"},
     {"all",
      R"(
 step % 100; step % 100 != 0; rank == 0; rank != 0; local_rank in [-1, 0]; rank <= 0; rank < 1;
@@ -262,7 +307,8 @@ torch.is_grad_enabled(); exists(mask); mask is None; mask is not None; mask == N
 str(type(x)) == 'a'; self.interval == 3;)"},
     {"some",
      R"(
-counter == 3; phase != 'train'; a or b; x.size(1)[0] > 0; points > 0; other.any(); mask.any(0);
+counter == 3; phase != 'train'; a or b; a or f(step % 100 == 0); a or (b or step % 100 == 0);
+x.size(1)[0] > 0; points > 0; other.any(); mask.any(0);
 mask_nan.any(); mask_inf.any(); bad_mask.any(); invalid.any(); any(mask); x.numel() == 0;
 not x.numel(); x.numel(1) == 0; x.numel() <= 0; mask.sum(); mask.mean() > 0; x.dim(1) == 4;
 x.size(0) == 3; x.shape[0] == 3; x.stride[1] == 3; x.size(1, 2) == 3; x.ndim == n;
@@ -307,43 +353,139 @@ TEST(Reach, KnowsWhatConditionsLetPass) {
 // Statements of a step with a `mark()` among them.
 const PassesCase kBlocks[] = {
     {"some, for good",
-     {"if bad:\n  mark()\n  break", "if bad:\n  mark()\n  raise E",
+     {"if key not in cache:\n  mark()\n  continue", "if bad:\n  f()\n  mark()\n  return",
+      "if bad:\n  mark()\n  break", "if bad:\n  mark()\n  raise E",
       "if bad:\n  mark()\n  sys.exit()", "if bad:\n  mark()\n  os._exit(0)",
       "if bad:\n  mark()\n  quit()", "if bad:\n  mark()\n  return",
       "if global_step >= last:\n  mark()\n  break", "if lr >= last:\n  mark()\n  break"}},
     {"some",
-     {"if bad:\n  mark()\n  continue", "if ok:\n  mark()\nelse:\n  f()",
+     {"y = bad or (worse and mark())",
+      "f(bad and mark())",
+      "if a:\n  f()\nelif b:\n  mark()\nelse:\n  raise E",
+      "if a:\n  mark()\nelif b:\n  f()\nelse:\n  raise E",
+      "if bad:\n  mark()\n  f()",
+      "def g(y, log=None):\n  if log:\n    mark()\ng(x, log=f)",
+      "def g(y):\n  if y:\n    mark()\n    return\n  g(y)\ng(x)",
+      "should |= step % 100 == 0\nif should:\n  mark()",
+      "should = step % 100\nif should:\n  mark()",
+      "should = step % 100 == 0 and bad\nif should:\n  mark()",
+      "if f(first):\n  first = False\n  mark()",
+      "if rank == 3 and bad:\n  mark()",
+      "if bad:\n  mark()\n  continue",
+      "if ok:\n  mark()\nelse:\n  f()",
       "ignore = other['ignore']\nif ignore:\n  mark()",
       "ignore = group.pop('ignore')\nif ignore:\n  mark()",
       "kind = model.a\nif kind == 'a':\n  mark()",
       "a = cfg.a\nb = cfg.b\nc = cfg.c\nd = cfg.d\nif a == b == c == d:\n  mark()",
       "should = step == last and step % 100 == 0\nif should:\n  mark()",
-      "should = bad or worse\nif should:\n  mark()", "y = mark() if bad else None",
-      "y = f(mark()) if bad else None", "y = bad and mark()",
+      "should = bad or worse\nif should:\n  mark()",
+      "y = mark() if bad else None",
+      "y = f(mark()) if bad else None",
+      "y = bad and mark()",
       "def g(writer):\n  if writer:\n    mark()\ng(writer)"}},
     {"most",
-     {"if global_step >= last:\n  mark()\n  continue",
-      "if not global_step >= last:\n  mark()\n  break", "if ok:\n  mark()\nelse:\n  raise E",
-      "if bad:\n  raise E\nelse:\n  mark()", "if bad:\n  continue\nmark()",
-      "if not ok:\n  continue\nmark()", "ignore = group.get('ignore')\nif ignore:\n  mark()",
-      "ignore = param_group['ignore']\nif not ignore:\n  mark()", "y = None if bad else mark()",
-      "y = bad or mark()", "def g(y):\n  if bad:\n    return\n  mark()\ng(x)"}},
+     {"y = f() if bad else (g() if worse else mark())",
+      "y = bad or not mark()",
+      "y = mark() if not bad else None",
+      "if ok:\n  mark()\nelse:\n  f()\n  raise E",
+      "if bad:\n  f()\n  raise E\nelse:\n  mark()",
+      "if not key in cache:\n  mark()",
+      "if not bad:\n  mark()\n  raise E",
+      "if bad:\n  continue\nif worse:\n  continue\nmark()",
+      "if step % 9:\n  continue\nmark()",
+      "should = bad or step % 100 == 0\nif not should:\n  mark()",
+      "if not (step % 100 == 0 or bad):\n  mark()",
+      "if not (step % 100 == 0 and bad):\n  mark()",
+      "if global_step >= last:\n  mark()\n  continue",
+      "if not global_step >= last:\n  mark()\n  break",
+      "if ok:\n  mark()\nelse:\n  raise E",
+      "if bad:\n  raise E\nelse:\n  mark()",
+      "if bad:\n  continue\nmark()",
+      "if not ok:\n  continue\nmark()",
+      "ignore = group.get('ignore')\nif ignore:\n  mark()",
+      "ignore = param_group['ignore']\nif not ignore:\n  mark()",
+      "y = None if bad else mark()",
+      "y = bad or mark()",
+      "def g(y):\n  if bad:\n    return\n  mark()\ng(x)"}},
     {"few, for good",
-     {"if step % 100:\n  continue\nmark()", "if step % 100 != 0:\n  f()\n  continue\nmark()",
-      "try:\n  f()\nexcept E:\n  mark()", "if self.graph is None:\n  self.graph = f()\n  mark()",
+     {"y = step % 100 == 0 and mark()",
+      "y = step % 100 or mark()",
+      "f(mark() if step % 100 == 0 else None)",
+      "def g(y):\n  mark()\nif step % 100 == 0:\n  g(x)",
+      "should: bool = step % 100 == 0\nif should:\n  mark()",
+      "if step % 100 == 0 and step % 7 == 0:\n  mark()",
+      "if not not step % 100 == 0:\n  mark()",
+      "if self.table is None and bad:\n  self.table = f()\n  mark()",
+      "if self.first:\n  self.first = False\n  mark()\nelse:\n  f()",
+      "if first:\n  first = False\n  mark()",
+      "if self.first and bad:\n  self.first = False\n  mark()",
+      "if step % 9 == 0 and step % 100 == 0:\n  mark()",
+      "if (step + 1) % 100 == 0:\n  mark()",
+      "if step is 3:\n  mark()",
+      "if step - 1 < 3:\n  mark()",
+      "if n_iter < 3:\n  mark()",
+      "if step == 3 and bad:\n  mark()",
+      "if step % 100:\n  continue\nmark()",
+      "if step % 100 != 0:\n  f()\n  continue\nmark()",
+      "try:\n  f()\nexcept E:\n  mark()",
+      "if self.graph is None:\n  self.graph = f()\n  mark()",
       "if self.first:\n  self.first = False\n  mark()",
       "if not self.ready:\n  self.ready = True\n  mark()",
       "if not hasattr(self, 'mask'):\n  self.mask = 3\n  mark()",
       "if not hasattr(self, 'mask'):\n  self.register_buffer('mask', 3)\n  mark()",
       "should = step % 100 == 0 or step == last\nif should:\n  mark()",
-      "should = step % 100 == 0\nif should:\n  mark()", "y = mark() if step % 100 == 0 else None",
+      "should = step % 100 == 0\nif should:\n  mark()",
+      "should = step % 100 == 0 or step % 50 == 1\nif should:\n  mark()",
+      "y = mark() if step % 100 == 0 else None",
       "if bad:\n  if step % 100 == 0:\n    mark()",
       "if self.table is not None:\n  continue\nself.table = f()\nmark()",
       "if self.table is not None and n <= 3:\n  continue\nself.table = f()\nmark()",
-      "with ignored():\n  return f(x)\nmark()", "try:\n  return f(x)\nexcept E:\n  f()\nmark()",
+      "with ignored():\n  return f(x)\nmark()",
+      "try:\n  return f(x)\nexcept E:\n  f()\nmark()",
       "def g(y):\n  if step % 100:\n    return\n  mark()\ng(x)"}},
     {"all",
-     {"if bad:\n  continue\nelse:\n  f()\nmark()",
+     {"y = (f() if mark() else g())",
+      "y = mark() or bad",
+      "y = not mark()",
+      "y = step % 100 and mark()",
+      "if self.graph is None:\n  f()\n  self.graph = g()\nelse:\n  mark()",
+      "if bad:\n  raise E\nmark()",
+      "if bad:\n  return\nmark()",
+      "if step < 3:\n  continue\nmark()",
+      "if step == 0:\n  continue\nmark()",
+      "if rank != 0:\n  continue\nmark()",
+      "if debug:\n  continue\nmark()",
+      "if args.log:\n  continue\nmark()",
+      "if not self.training:\n  continue\nmark()",
+      "if step == 3:\n  break\nmark()",
+      "try:\n  f()\nexcept E:\n  f()\n  continue\nmark()",
+      "try:\n  f()\nexcept E:\n  raise\nmark()",
+      "try:\n  mark()\nfinally:\n  f()",
+      "try:\n  f()\nexcept E:\n  pass\nfinally:\n  mark()",
+      "try:\n  return f(x)\nfinally:\n  mark()",
+      "def g(y, on=False):\n  if on:\n    mark()\ng(x, on=True)",
+      "def g(y, on=False):\n  if on:\n    mark()\ng(x, True)",
+      "def g(y, on=True):\n  if not on:\n    return\n  mark()\ng(x)",
+      "def g(y, n=3):\n  if n > 2:\n    mark()\ng(x)",
+      "def g(y, kind='a'):\n  if kind in ('b', 'c'):\n    mark()\ng(x, 'c')",
+      "def g(y, mask=None):\n  if mask is not None:\n    mark()\ng(x, torch.ones(3))",
+      "def g(y):\n  def h():\n    mark()\n  h()\ng(x)",
+      "def g(y):\n  mark()\nif bad:\n  g(x)\ng(x)",
+      "should = step % 100 != 0\nif should:\n  mark()",
+      "should = step % 100 == 0\nif not should:\n  mark()",
+      "with make() as ctx:\n  with ctx:\n    mark()",
+      "@other\ndef g(y):\n  mark()\ng(x)",
+      "if not self.first:\n  self.first = False\n  mark()",
+      "if rank == n:\n  mark()",
+      "if dist.get_rank() == 0:\n  mark()",
+      "if args.local_rank in (-1, 0):\n  mark()",
+      "if rank != n:\n  mark()",
+      "if not debug:\n  mark()",
+      "if not step < 3:\n  mark()",
+      "if mode is 'train':\n  mark()",
+      "if phase == 'val':\n  mark()",
+      "if __name__ != '__main__':\n  mark()",
+      "if bad:\n  continue\nelse:\n  f()\nmark()",
       "if bad:\n  break\nmark()",
       "if bad:\n  f()\nmark()",
       "try:\n  mark()\nexcept E:\n  f()",
@@ -401,7 +543,8 @@ const PassesCase kBlocks[] = {
       "if args.train_file is not None:\n  mark()",
       "if args.finetune:\n  mark()"}},
     {"most, inner loop",
-     {"for name in names:\n  if name != 'a':\n    mark()",
+     {"for name, y in x.items():\n  if not name.startswith('a'):\n    mark()",
+      "for name in names:\n  if name != 'a':\n    mark()",
       "for name in names:\n  if 'a' in name:\n    mark()",
       "for name in names:\n  if 'a' not in name:\n    mark()",
       "for name in names:\n  if name.startswith('a'):\n    mark()",
@@ -409,7 +552,10 @@ const PassesCase kBlocks[] = {
       "for name in names:\n  if not name != 'a':\n    mark()",
       "for y in range(3):\n  if y % 2 == 0:\n    mark()"}},
     {"some, inner loop",
-     {"for name in names:\n  if name == 'a':\n    mark()",
+     {"for name, y in x.items():\n  if 'a' in name and bad:\n    mark()",
+      "for y in x:\n  if y in other:\n    mark()", "for i in range(3):\n  if i > 0:\n    mark()",
+      "while n < 3:\n  if n == 2:\n    mark()\n  n += 1",
+      "for name in names:\n  if name == 'a':\n    mark()",
       "for name in names:\n  if name.endswith('a') or x > 3:\n    mark()",
       "for name in names:\n  if name.find('a'):\n    mark()",
       "for name in names:\n  if other.startswith('a'):\n    mark()",
@@ -418,7 +564,11 @@ const PassesCase kBlocks[] = {
       "best = None\nfor y in x:\n  if best is None and bad:\n    best = f()\n    mark()",
       "for y in range(3):\n  if y == 0:\n    mark()"}},
     {"all, inner loop",
-     {"for p in model.parameters():\n  if p.grad is None:\n    continue\n  mark()",
+     {"for y in x:\n  if y is None:\n    continue\n  mark()",
+      "for y in x:\n  if y.grad is not None:\n    mark()",
+      "for i in range(3):\n  if i % 2:\n    mark()", "for y in x:\n  for z in y:\n    mark()",
+      "while n < 3:\n  mark()\n  n += 1", "for ctx in managers:\n  with ctx:\n    mark()",
+      "for p in model.parameters():\n  if p.grad is None:\n    continue\n  mark()",
       "while other:\n  mark()", "for y in x:\n  mark()\nelse:\n  f()",
       "for y in x:\n  best = None\n  if best is None:\n    best = f()\n    mark()",
       "best = None\nfor y in x:\n  if best is None:\n    best = None\n    mark()",
@@ -426,32 +576,49 @@ const PassesCase kBlocks[] = {
       "for y in x:\n  if bad:\n    return\n  mark()", "for y in x:\n  if bad:\n    break\n  mark()",
       "while True:\n  mark()\n  break"}},
     {"all, no gradients",
-     {"with torch.no_grad():\n  mark()", "with torch.inference_mode():\n  mark()",
-      "with torch.set_grad_enabled(False):\n  mark()", "ctx = torch.no_grad()\nwith ctx:\n  mark()",
+     {"def g(y):\n  mark()\nwith torch.no_grad():\n  g(x)", "@nograd\ndef g(y):\n  mark()\ng(x)",
+      "@torch.no_grad\ndef g(y):\n  mark()\ng(x)", "with torch.no_grad():\n  mark()",
+      "with torch.inference_mode():\n  mark()", "with torch.set_grad_enabled(False):\n  mark()",
+      "ctx = torch.no_grad()\nwith ctx:\n  mark()",
       "with nullcontext() if cpu else torch.no_grad():\n  mark()",
       "with torch.no_grad() if evaluating else other():\n  mark()",
       "@torch.no_grad()\ndef g(y):\n  mark()\ng(x)",
       "@torch.inference_mode()\ndef g(y):\n  mark()\ng(x)", "@no_grad\ndef g(y):\n  mark()\ng(x)",
       "def g(y):\n  with torch.no_grad():\n    mark()\n  return y\ng(x)"}},
     {"all, autocast",
-     {"with torch.autocast('cuda'):\n  mark()",
+     {"ctx = torch.autocast('cuda')\nwith ctx:\n  mark()",
+      "with torch.cuda.amp.autocast():\n  mark()", "with torch.cpu.amp.autocast():\n  mark()",
+      "with self.autocast():\n  mark()", "with accelerator.autocast():\n  mark()",
+      "with torch.autocast('cuda'):\n  mark()",
       "with torch.autocast('cuda', enabled=args.log):\n  mark()"}},
-    {"few", {"if bad:\n  if worse:\n    mark()"}},
+    {"few", {"y = bad and worse and mark()", "if bad:\n  if worse:\n    mark()"}},
+    {"few, for good, off",
+     {"if opt.debug >= 1:\n  mark()", "if not verbose:\n  f()\nelse:\n  mark()"}},
     {"few, for good, inner loop",
-     {"best = None\nfor y in x:\n  if best is None:\n    best = f()\n    mark()",
+     {"for i in range(3):\n  if i == 2:\n    mark()",
+      "best = None\nfor y in x:\n  if best is None:\n    best = f()\n    mark()",
       "best = None\nfor y in x:\n  if best is None:\n    best = f()\n    mark()\nif bad:\n  return "
       "None",
       "while bad:\n  if self.best is None:\n    self.best = f()\n    mark()"}},
     {"all, off, inner loop",
      {"best = 3\nfor y in x:\n  if best is None:\n    best = f()\n    mark()"}},
-    {"never", {"def g(y):\n  if y is None:\n    mark()\ng(x)"}},
+    {"never",
+     {"def g(y, on=False):\n  if on:\n    mark()\ng(x)",
+      "def g(y, on=True):\n  if on:\n    return\n  mark()\ng(x)",
+      "def g(y, n=3):\n  if n > 3:\n    mark()\ng(x)",
+      "def g(y, n=3):\n  if n == 3:\n    mark()\ng(x, 4)",
+      "def g(y, kind='a'):\n  if kind == 'b':\n    mark()\ng(x)",
+      "def g(y, log=None):\n  if log is not None:\n    mark()\ng(x)",
+      "def g(y, mask=None):\n  if mask is None:\n    mark()\ng(x, torch.ones(3))",
+      "def g(y):\n  if y is None:\n    mark()\ng(x)"}},
     {"all, off",
-     {"def g(y=None):\n  if y:\n    mark()\ng(y=args.log)",
+     {"if not args.log:\n  continue\nmark()", "def g(y=None):\n  if y:\n    mark()\ng(y=args.log)",
       "def g(kind):\n  if kind != 'a':\n    mark()\ng(other.kind)",
       "if args.log == True:\n  mark()"}},
     {"few, for good, as an option", {"def g(y=False):\n  if y:\n    mark()\ng(**options)"}},
     {"all, for inference",
-     {"if not self.training:\n  mark()", "if model.training:\n  f()\nelse:\n  mark()"}},
+     {"if self.training:\n  continue\nmark()", "if not self.training:\n  mark()",
+      "if model.training:\n  f()\nelse:\n  mark()"}},
     {"some, for inference", {"if inference:\n  mark()"}},
     {"all, autocast off",
      {"with torch.autocast('cuda', enabled=args.log):\n  if args.log:\n    f()\n  else:\n    "
@@ -478,6 +645,69 @@ TEST(Reach, KnowsWhatBlocksLetPass) {
     for (const std::string& code : each.code) functions += function_around(code, number++);
   }
   expect_passes(facts_of("    pass\n", functions), kBlocks);
+}
+
+// ---- what a run is started for
+
+struct RunCase {
+  const char* passes;
+  const char* option;     // how each word is declared; the word stands for @
+  const char* condition;  // on each of them
+  const char* words;
+};
+
+// A condition on what the run is for says nothing against the code behind it, though it is off by
+// default.
+const RunCase kRuns[] = {
+    {"all", "'--@', action='store_true'", "args.@",
+     "train training eval evaluate test validate eval_test eval_dev test_eval train_eval "
+     "test_model eval_model train_only test_only eval_model_only do_train run_test do_eval "
+     "do_evaluate run_evaluation do_test do_testing do_predict do_prediction do_infer "
+     "run_inference do_valid do_validate do_validation do_finetune do_pretrain do_generate "
+     "do_sample Eval"},
+    {"all, off", "'--@', action='store_true'", "args.@",
+     "predict valid finetune pretrain generate sample do_log run_log log_only tests "
+     "retrain do_tests only"},
+    {"all, off, for inference", "'--@', action='store_true'", "args.@", "infer inference"},
+    {"all", "'--@', action='store_true'", "args.@ == True", "training_only evaluate_only"},
+    {"all", "'--@', action='store_true'", "args.@ is True", "validate_only eval_test_only"},
+    {"all, off", "'--@', action='store_true'", "args.@ == True", "do_draw draw_only"},
+    {"all", "'--x_@', default='fit'", "args.x_@ == '@'",
+     "train_query training test eval val infer predict sample evaluate validate inference "
+     "generate"},
+    {"all, off", "'--x_@', default='fit'", "args.x_@ == '@'", "tests retrain other finetune"},
+    {"all, off", "'--x_@', default='fit'", "not args.x_@ == 'fit'", "a"},
+    {"all, off", "'--x_@', default='fit'", "args.x_@ != 'fit'", "b"},
+    {"all, off", "'--x_@', default='fit'", "args.x_@ is 'test'", "c"},
+    {"all, off", "'--x_@', default='fit'", "args.x_@ in ['test']", "d"},
+    {"all", "'--@', default='a'", "args.@ == 'b'", "task task_name task_type"},
+    {"all, off", "'--@', default='a'", "args.@ == 'b'", "tasks"},
+    {"all", "'--@'", "args.@ is not None", "train_file train_data"},
+    {"all", "'--@'", "args.@ != None", "train_dir train_path"},
+    {"all, off", "'--@'", "args.@ is not None", "train_files data_file"},
+};
+
+std::string with_word(std::string text, std::string_view word) {
+  for (std::size_t at = text.find('@'); at != std::string::npos; at = text.find('@')) {
+    text.replace(at, 1, word);
+  }
+  return text;
+}
+
+TEST(Reach, KnowsWhatARunIsStartedFor) {
+  std::string options, body;
+  std::vector<PassesCase> cases;
+  std::size_t number = 0;
+  for (const auto& [passes, option, condition, words] : kRuns) {
+    cases.push_back({passes, {}});
+    for (const std::string_view word : split(words, ' ')) {
+      options += "parser.add_argument(" + with_word(option, word) + ")\n";
+      cases.back().code.push_back(with_word(condition, word));
+      body += "    if " + cases.back().code.back() + ":\n        " + mark(number++) + "()\n";
+    }
+  }
+  const std::string parser = "import argparse\nparser = argparse.ArgumentParser()\n";
+  expect_passes(facts_of(body, parser + options + "args = parser.parse_args()\n"), cases);
 }
 
 // ---- what is sure to run
