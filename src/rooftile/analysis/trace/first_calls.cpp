@@ -79,8 +79,13 @@ FirstCalls::FirstCalls(const Timeline& timeline, const Links& links)
   std::sort(of_name_.begin(), of_name_.end());
   std::sort(launches_.begin(), launches_.end());
   of_thread_.resize(timeline.threads.size());
+  kernels_of_thread_.resize(timeline.threads.size());
   for (const auto& launch : launches_) {
-    of_thread_[timeline.calls.thread[launch.second]].push_back(launch);
+    const std::uint16_t thread = timeline.calls.thread[launch.second];
+    of_thread_[thread].push_back(launch);
+    if (links.kind_of_call(timeline, launch.second) == CallKind::launch) {
+      kernels_of_thread_[thread].push_back(launch);
+    }
   }
 }
 
@@ -113,11 +118,8 @@ bool FirstCalls::recurs(std::uint32_t first, Nanoseconds length) const {
 
 std::uint32_t FirstCalls::next_first_kernel(Nanoseconds at, std::uint16_t thread,
                                             Nanoseconds length) const {
-  const auto& launches = of_thread_[thread];
-  const auto launch = std::find_if(
-      std::ranges::lower_bound(launches, std::pair(at, 0U)), launches.end(), [&](const auto& one) {
-        return links_.kind_of_call(timeline_, one.second) == CallKind::launch;
-      });
+  const auto& launches = kernels_of_thread_[thread];
+  const auto launch = std::ranges::lower_bound(launches, std::pair(at, 0U));
   if (launch == launches.end()) return 0;
   const auto kernel = kernels_.find(launch->second);
   if (kernel == kernels_.end()) return 0;

@@ -68,11 +68,12 @@ class FirstCalls {
 
   const Timeline& timeline_;
   const Links& links_;
-  std::vector<std::pair<Nanoseconds, std::uint32_t>> calls_;     // start, call; sorted
-  std::map<std::uint32_t, std::uint32_t> kernels_;               // name by its first launch
-  std::vector<std::pair<Nanoseconds, std::uint32_t>> launches_;  // all; sorted
-  std::vector<std::vector<std::pair<Nanoseconds, std::uint32_t>>> of_thread_;  // the same
-  std::vector<std::uint32_t> of_name_;  // first call of each name; sorted
+  std::vector<std::pair<Nanoseconds, std::uint32_t>> calls_;            // start, call; sorted
+  std::map<std::uint32_t, std::uint32_t> kernels_;                      // name by its first launch
+  using Launches = std::vector<std::pair<Nanoseconds, std::uint32_t>>;  // by start
+  Launches launches_;
+  std::vector<Launches> of_thread_, kernels_of_thread_;  // those of kernels alone
+  std::vector<std::uint32_t> of_name_;                   // first call of each name; sorted
   bool has_operators_ = false;
   mutable std::optional<bool> is_cold_;
   std::map<std::uint32_t, Nanoseconds> usual_;  // by name

@@ -409,7 +409,8 @@ TraceSummary summarize(const Timeline& timeline) {
   const Window window{bounds.front(), bounds.back()};
   const Window host_window = has_steps ? Window{marks.steps.front().start, marks.steps.back().end}
                                        : host_part(timeline, links, track, waits, work, lost);
-  summary.time = breakdown(window, split_busy(timeline, track, window), pieces);
+  summary.time = window == whole ? summary.whole
+                                 : breakdown(window, split_busy(timeline, track, window), pieces);
   summary.time.awaited_communication = to_seconds(covered(communication, held_up, window));
   parts.set_parts(window, summary.time);
   if (has_steps) {

@@ -34,15 +34,15 @@ std::size_t events_of(const Timeline& timeline) {
   return timeline.gpu.time.size() + timeline.calls.time.size() + timeline.ops.time.size();
 }
 
-// The GPU that a process, which works on one, keeps busy longest.
+// The GPU that a process keeps busy longest; -1 without work on one.
 std::int32_t main_gpu(const Timeline& timeline) {
   std::map<std::int32_t, Nanoseconds> busy;
   for (std::size_t row = 0; row < timeline.gpu.time.size(); ++row) {
     busy[timeline.streams[timeline.gpu.stream[row]].device] += timeline.gpu.time.duration(row);
   }
-  return std::ranges::max_element(busy,
-                                  [](const auto& a, const auto& b) { return a.second < b.second; })
-      ->first;
+  const auto most = std::ranges::max_element(
+      busy, [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == busy.end() ? -1 : most->first;
 }
 
 // The number by which the process calls its GPU, then the GPU's own: where each process sees all
