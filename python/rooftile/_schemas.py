@@ -320,7 +320,7 @@ class StepApart:
 
     duration_s: float
     cut: bool
-    part: Literal["compute", "exposed_communication", "exposed_copy", "idle.launch", "idle.synchronization", "idle.data_loading", "idle.communication_wait", "idle.allocator", "idle.copy", "idle.host_work", "idle.module_loading", "idle.between_kernels", "idle.unrecorded_work", "idle.start_up", "idle.outside", "idle.profiler", "idle.asleep", "idle.migration", "idle.unknown"]
+    part: Literal["compute", "exposed_communication", "exposed_copy", "idle.launch", "idle.synchronization", "idle.data_loading", "idle.communication_wait", "idle.allocator", "idle.copy", "idle.host_work", "idle.module_loading", "idle.between_kernels", "idle.unrecorded_work", "idle.restart", "idle.start_up", "idle.outside", "idle.profiler", "idle.asleep", "idle.migration", "idle.unknown"]
     beyond_median_s: float
 
     @classmethod
@@ -410,7 +410,7 @@ class CriticalPath:
 class Limit:
     """``Limit`` in the program's output."""
 
-    part: Literal["compute", "exposed_communication", "exposed_copy", "idle.launch", "idle.synchronization", "idle.data_loading", "idle.communication_wait", "idle.allocator", "idle.copy", "idle.host_work", "idle.module_loading", "idle.between_kernels", "idle.unrecorded_work", "idle.start_up", "idle.outside", "idle.profiler", "idle.asleep", "idle.migration", "idle.unknown"]
+    part: Literal["compute", "exposed_communication", "exposed_copy", "idle.launch", "idle.synchronization", "idle.data_loading", "idle.communication_wait", "idle.allocator", "idle.copy", "idle.host_work", "idle.module_loading", "idle.between_kernels", "idle.unrecorded_work", "idle.restart", "idle.start_up", "idle.outside", "idle.profiler", "idle.asleep", "idle.migration", "idle.unknown"]
     time_s: float
 
     @classmethod
@@ -427,7 +427,7 @@ class SlowStep:
     """``SlowStep`` in the program's output."""
 
     step: int
-    part: Literal["compute", "exposed_communication", "exposed_copy", "idle.launch", "idle.synchronization", "idle.data_loading", "idle.communication_wait", "idle.allocator", "idle.copy", "idle.host_work", "idle.module_loading", "idle.between_kernels", "idle.unrecorded_work", "idle.start_up", "idle.outside", "idle.profiler", "idle.asleep", "idle.migration", "idle.unknown"]
+    part: Literal["compute", "exposed_communication", "exposed_copy", "idle.launch", "idle.synchronization", "idle.data_loading", "idle.communication_wait", "idle.allocator", "idle.copy", "idle.host_work", "idle.module_loading", "idle.between_kernels", "idle.unrecorded_work", "idle.restart", "idle.start_up", "idle.outside", "idle.profiler", "idle.asleep", "idle.migration", "idle.unknown"]
     beyond_median_s: float
 
     @classmethod
